@@ -4,14 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "this is a program")]
 
-use nccl_stacks::analysis::cost::Order;
-use nccl_stacks::analysis::reduction::stack_report;
-use nccl_stacks::attribution::Attributor;
-use nccl_stacks::attribution::capture::Captured;
-use nccl_stacks::attribution::launches;
-use nccl_stacks::attribution::selection::choose;
-use nccl_stacks::report::format::duration;
-use nccl_stacks::{Database, Error, LoadOptions, StackOptions, Wanted, Window, load};
+use nccl_stacks::{Database, Error, LoadOptions, Order, StackOptions, Wanted, Window, load, stacks};
 
 fn main() -> Result<(), Error> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "testdata/sglang_decode.json.gz".to_owned());
@@ -20,21 +13,9 @@ fn main() -> Result<(), Error> {
     let loaded = load(&path, LoadOptions::default(), |_| {})?;
     println!("{}: {} events, {} slices", loaded.name, loaded.store.events, loaded.store.slices.len());
 
-    // The columns become tables of SQLite, without a copy.
-    let database = Database::open(loaded.store)?;
-
-    // The kernels to look for: those of NCCL and RCCL. `Wanted::patterns` takes names, wildcards and regular expressions instead.
-    let wanted = Wanted::collectives();
-    let names = choose(database.store(), &wanted);
-
-    // For each kernel, the call that launched it and the evidence for the link.
-    let launches = launches::find(database.store(), &names);
-
-    // From each call up to at most 12 calling Python functions; equal stacks are merged.
-    // Captures of CUDA graphs could be given here; without one, a replayed kernel has the stack of the replay.
-    let attributor = Attributor::new(database.store(), &wanted, Captured::default());
-    let how = StackOptions::default();
-    let mut report = stack_report(attributor, &launches, Window::ALL, how);
+    // The kernels to look for: those of NCCL and RCCL. `Wanted::patterns` takes names, wildcards and regular expressions instead. For each, the call
+    // that launched it is found, and from there at most 12 calling Python functions; equal stacks are merged.
+    let mut report = stacks(&loaded.store, &Wanted::collectives(), Window::ALL, StackOptions::default());
     println!("{} of {} kernels have a stack", report.coverage.attributed(), report.coverage.kernels);
 
     // The five with the most exposed time.
@@ -42,19 +23,15 @@ fn main() -> Result<(), Error> {
     for stack in &report.stacks {
         let cost = &stack.cost;
         println!();
-        println!(
-            "{} kernels, {} on the GPU, {} exposed",
-            stack.count,
-            duration(cost.gpu_time.total),
-            duration(cost.exposed)
-        );
+        println!("{} kernels, {} ns on the GPU, {} ns exposed", stack.count, cost.gpu_time.total, cost.exposed);
         // Outermost first; the last frame is the launching call.
         for frame in &stack.key.frames {
             println!("    {frame}");
         }
     }
 
-    // Every other question is SQL, such as on which GPU streams the kernels ran.
+    // The columns become tables of SQLite, without a copy. Every other question is SQL, such as on which GPU streams the kernels ran.
+    let database = Database::open(loaded.store)?;
     let sql = "SELECT thread.name, count(*) FROM slice
                JOIN thread_track ON slice.track_id = thread_track.id JOIN thread USING (utid)
                WHERE slice.category = 'kernel' AND slice.name GLOB 'nccl*' GROUP BY utid ORDER BY 2 DESC, 1";

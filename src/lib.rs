@@ -13,8 +13,7 @@
 //! # Example
 //!
 //! ```
-//! use nccl_stacks::analysis::cost::Order;
-//! use nccl_stacks::{Database, LoadOptions, StackOptions, Wanted, Window, load, stacks};
+//! use nccl_stacks::{Database, LoadOptions, Order, StackOptions, Wanted, Window, load, stacks};
 //!
 //! # fn main() -> Result<(), nccl_stacks::Error> {
 //! let loaded = load("testdata/sglang_decode.json.gz", LoadOptions::default(), |_| {})?;
@@ -39,8 +38,15 @@
 //! # }
 //! ```
 //!
-//! [`fn@stacks`] is the short way; [`run`] handles several files. `examples/stacks.rs` takes the same steps one by one, so that it can add
-//! the captures of CUDA graphs and keep the rows between the steps.
+//! # What there is
+//!
+//! - A trace: [`fn@load`] makes a [`Loaded`] with its columns.
+//! - A question: [`fn@stacks`] of one trace; [`Run`] of several [`Inputs`], with a [`StackQuestion`] or a [`RankQuestion`].
+//! - An answer: a [`StackReport`] or [`RankReport`], which serializes as the `data` of `--format json`. An [`Answer`] adds its [`Document`],
+//!   the sentences that all forms share, and writes any [`Form`].
+//! - A [`Database`] of SQLite over the columns, and a [`TracePart`], the file of a reduced trace.
+//!
+//! Everything else may change with any version.
 //!
 //! # Words
 //!
@@ -60,7 +66,7 @@
 //!   otherwise the ranks came **together**.
 //! - A **reduction** is what a trace is reduced to, a **part** its file; a **segment** is the time from one launch of a thread to the next.
 //!
-//! # Modules, and where to add things
+//! # Rooms, and where to add things
 //!
 //! Two crates read: `nccl-stacks-trace` (damage, error, event, id, input, load, names, recorded_args, store, time, unfinished) and
 //! `nccl-stacks-records` (records, operation). They are shown here under the same paths.
@@ -80,36 +86,59 @@
 //! - [`report`]: one file per output form, and a variant of [`report::Form`]. [`export`]: a whole trace in other formats.
 //! - [`names`]: every fact about names. A kernel family is an entry of [`names::families::FAMILIES`].
 //! - [`damage`], [`error`], [`time`]: as named. [`unfinished`]: the output files that an interrupted program removes.
-//! - The program is the binary's own module `cli`, with the feature of that name: arguments in, exit code out.
+//! - `cli`, with the feature of that name: the program. Arguments in, exit code out.
 //!
 //! # Features
 //!
 //! `cli`, `flamegraph` (images, drawn by a crate under CDDL-1.0) and `parquet` are on by default. Without `cli` no terminal crate is
 //! built.
 
+// The rooms below are no promise: the tests, benches and fuzz targets of this package use them.
+#[doc(hidden)]
 pub mod analysis;
+#[doc(hidden)]
 pub mod attribution;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
+#[doc(hidden)]
 pub mod export;
 mod numbers;
+#[doc(hidden)]
 pub mod operations;
 mod packing;
+#[doc(hidden)]
 pub mod parts;
+#[doc(hidden)]
 pub mod ranks;
+#[doc(hidden)]
 pub mod replay;
+#[doc(hidden)]
 pub mod report;
+#[doc(hidden)]
 pub mod run;
+#[doc(hidden)]
 pub mod sql;
 
+#[doc(hidden)]
 pub use nccl_stacks_records as records;
+#[doc(hidden)]
 pub use nccl_stacks_records::operation;
 use nccl_stacks_trace::{chrome, parallel, statistics};
+#[doc(hidden)]
 pub use nccl_stacks_trace::{damage, error, event, id, input, load, names, recorded_args, store, time, unfinished};
 
+pub use analysis::cost::Order;
 pub use analysis::reduction::stacks;
 pub use analysis::stacks::{StackOptions, StackReport};
 pub use attribution::selection::Wanted;
 pub use error::Error;
-pub use load::{LoadOptions, load};
-pub use run::Run;
+pub use load::{LoadOptions, Loaded, load};
+pub use operations::clocks::ClockMode;
+pub use parts::TracePart;
+pub use ranks::report::RankReport;
+pub use report::{Answer, Document, Form, OnPage, Screen, StacksAnswer};
+pub use run::inputs::Inputs;
+pub use run::{RankQuestion, Run, RunError, StackQuestion, TraceQuestion};
 pub use sql::Database;
 pub use time::{Ns, Window};

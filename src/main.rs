@@ -1,9 +1,5 @@
-//! The `nccl-stacks` program: a command line over the public API of the library of the same name.
+//! The program: [`nccl_stacks::cli`] with the arguments of the process.
 
-mod cli;
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    cli::main()
+fn main() -> std::process::ExitCode {
+    nccl_stacks::cli::main()
 }

@@ -23,7 +23,6 @@ use crate::time::Ns;
 /// What collectives move. Each map has the number of kernels per value; kernels missing from a map are unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct CollectiveInfo {
     /// Collectives by the names of nccl-tests (`all_reduce`, `all_gather`, `reduce_scatter`, `alltoall`, `broadcast`, `reduce`, `gather`, `scatter`,
     /// `send`, `recv`, `sendrecv`), or as recorded if nccl-tests has no equivalent.
@@ -105,7 +104,6 @@ impl CollectiveInfo {
 /// Sizes of collectives in bytes, as nccl-tests counts them: all that a rank gives, or gets if that is more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Bytes {
     /// The smallest, in bytes.
     pub min: u64,
@@ -131,7 +129,6 @@ impl Bytes {
 /// A process group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct ProcessGroup {
     /// PyTorch's name for it, usually a number.
     pub name: Option<String>,
@@ -150,7 +147,6 @@ pub struct ProcessGroup {
 /// ranks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Bandwidth {
     /// Size divided by time (algbw), in GB/s.
     #[serde(rename = "algorithm_gb_per_s")]

@@ -27,7 +27,6 @@ pub enum Order {
 /// The distribution of durations. Mean, median and deviation are in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Distribution {
     /// The sum.
     #[serde(rename = "total_ns")]
@@ -91,7 +90,6 @@ impl Distribution {
 /// The totals of kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Totals {
     /// The number of kernels.
     pub count: u64,
@@ -147,7 +145,6 @@ fn added(a: Option<Ns>, b: Option<Ns>) -> Option<Ns> {
 /// What kernels cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Cost {
     /// How long they ran.
     pub gpu_time: Distribution,
@@ -176,7 +173,6 @@ pub struct Cost {
 /// A few kernels that take longer than all others together: the mean says nothing of the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Outliers {
     /// The number of these kernels.
     pub count: u64,

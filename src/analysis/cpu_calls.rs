@@ -14,7 +14,6 @@ use crate::time::{Ns, Window};
 
 /// The calls of a window.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct CpuCalls {
     /// The threads that launch kernels in the window, by process and number.
     pub threads: Vec<CpuThread>,

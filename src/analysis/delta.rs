@@ -72,7 +72,6 @@ impl Per {
 /// The kernels of one of the traces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct SideTotals {
     /// The sums.
     #[serde(flatten)]
@@ -84,7 +83,6 @@ pub struct SideTotals {
 /// Totals divided by a number of steps or calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Each {
     /// The number of kernels.
     pub count: f64,

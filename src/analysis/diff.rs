@@ -27,7 +27,6 @@ const ALIKE: f64 = 1.25;
 /// One of the two traces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Side {
     /// The trace, as it was named.
     pub trace: String,
@@ -63,7 +62,6 @@ impl Side {
 /// A stack of either trace or of both.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Change {
     /// The frames; those of the second trace if it has the stack.
     #[serde(flatten)]
@@ -122,7 +120,6 @@ impl Change {
 /// Two traces compared.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Diff {
     /// The first trace.
     pub before: Side,
@@ -257,7 +254,6 @@ fn side((trace, report): (&str, StackReport), per: Per) -> (Side, Vec<Stack>) {
 /// How much the second trace may exceed the first, per unit: `exposed>+5%`, `gpu>+2ms`, `count>+10`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
-    /// The measure.
     pub measure: Order,
     /// The largest growth allowed.
     pub growth: Growth,
@@ -272,15 +268,12 @@ pub enum Growth {
     Share(f64),
     /// A number of kernels.
     Count(u32),
-    /// A time.
     Time(Ns),
 }
 
 impl Bound {
     /// Parses a bound.
-    ///
-    /// # Errors
-    /// If the text is not a bound; the error says what is wrong with it.
+    /// Errors: if the text is not a bound; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Bound, String> {
         let expected = || {
             format!(

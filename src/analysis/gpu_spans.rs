@@ -92,7 +92,6 @@ impl<'a> GpuSpans<'a> {
         self.of.get(&gpu).copied().unwrap_or(Window { start: Ns::ZERO, end: Ns::ZERO })
     }
 
-    /// The number of GPUs.
     pub(crate) fn gpus(&self) -> u64 {
         self.of.len() as u64
     }

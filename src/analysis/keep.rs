@@ -20,7 +20,6 @@ use crate::time::{Ns, Window};
 
 /// The slices to keep.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Kept {
     /// By slice id: whether it is kept.
     pub slices: Vec<bool>,

@@ -14,7 +14,6 @@ use crate::time::Window;
 /// The steps of a window that launched kernels.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct LaunchingSteps {
     /// The number of steps. If several ranks are in one answer, the steps of each count; if ranks are compared, those of the job.
     pub count: u64,

@@ -12,7 +12,6 @@ use crate::time::Window;
 /// What is wrong with a trace, or with all traces of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Losses {
     /// The size of the (decompressed) text in bytes.
     pub text_bytes: u64,
@@ -31,7 +30,6 @@ pub struct Losses {
 /// A trace for which the extent of the loss or damage is unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct UnknownLoss {
     /// Its name.
     pub trace: String,
@@ -51,7 +49,6 @@ pub struct UnknownLoss {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Cause {
     /// The trace is cut off, or unreadable from some byte on.
     CutOff,
@@ -64,7 +61,6 @@ pub enum Cause {
 /// One kind of damage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Loss {
     /// The trace: its file, or its name in the archive; `None` for the archive itself.
     pub trace: Option<String>,

@@ -8,7 +8,6 @@ use crate::time::{Ns, Window};
 /// A name and the number of its occurrences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NameCount {
-    /// The name.
     pub name: String,
     /// The number of occurrences.
     pub count: u64,
@@ -32,7 +31,6 @@ pub struct Communication {
 pub enum Missing {
     /// Kernels ran in the window, and nothing links them to a call.
     NoLaunchLink {
-        /// The number of kernels.
         kernels: u64,
         /// The number of other kernels that ran in the window but were launched outside it.
         elsewhere: u64,
@@ -40,10 +38,7 @@ pub enum Missing {
         graph_launches: Vec<NameCount>,
     },
     /// Kernels ran in the window but were launched outside it.
-    LaunchedElsewhere {
-        /// The number of kernels.
-        kernels: u64,
-    },
+    LaunchedElsewhere { kernels: u64 },
     /// Only other kernels ran in the window.
     OtherKernels {
         /// The number of other kernels.

@@ -17,7 +17,6 @@ const OTHER: &str = "other";
 /// The collectives of one family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct FamilyTime {
     /// The family, or `other`.
     pub family: String,
@@ -33,7 +32,6 @@ pub struct FamilyTime {
 /// Kernels of one name that may be communication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct PossibleTime {
     /// Their name.
     pub name: String,
@@ -51,7 +49,6 @@ pub struct PossibleTime {
 /// The collectives that count in a window, chosen or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct NotAsked {
     /// How long all collectives ran, in ns.
     #[serde(rename = "collectives_ns")]

@@ -13,7 +13,6 @@ const NAMED: usize = 4;
 /// A stack compared over the ranks that have it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct OverRanks {
     /// The number of ranks that have it.
     #[cfg_attr(test, schemars(range(min = 1)))]
@@ -43,7 +42,6 @@ pub struct OverRanks {
 /// The minimum, mean and maximum over the ranks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Limits {
     /// The smallest.
     pub min: i64,
@@ -56,7 +54,6 @@ pub struct Limits {
 /// A rank that differs from most ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RankOutlier {
     /// The rank, or the trace if its rank is unknown.
     pub rank: String,

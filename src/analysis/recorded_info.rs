@@ -16,7 +16,6 @@ use crate::store::Store;
 /// What NCCL's own records say about kernels. Each map has the number of kernels per value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RecordedInfo {
     /// How many kernels have a record.
     #[cfg_attr(test, schemars(range(min = 1)))]
@@ -36,7 +35,6 @@ pub struct RecordedInfo {
 /// Where the steps of proxy threads spent their time. Steps overlap, so their total exceeds the duration of the kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct ProxyTimes {
     /// The number of steps.
     pub steps: u64,
@@ -78,7 +76,6 @@ impl RecordedInfo {
 /// How the records beside the traces are joined to their kernels.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct JoinReport {
     /// The number of operations in the records.
     pub records: u64,

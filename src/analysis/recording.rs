@@ -11,7 +11,6 @@ use crate::time::{Ns, Window};
 /// Something that recordings lack. It may be what a rank did last, so the absence of an operation proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Loss {
     /// What is counted: `communicators for which there was no room`, or `processes that could not record`.
     pub what: &'static str,
@@ -43,7 +42,6 @@ pub fn losses(records: &Records) -> Vec<Loss> {
 
 /// How much of a job the full rings of its recordings still hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Covered {
     /// How far back calls go in all full rings; `None` if no ring of calls has overwritten anything.
     pub calls: Option<Ns>,
@@ -83,7 +81,6 @@ pub fn covered(records: &Records) -> Option<Covered> {
 /// Calls of an NCCL function that returned the same error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct FailedCalls {
     /// The function: `ncclAllReduce`.
     pub function: String,

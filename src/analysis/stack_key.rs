@@ -22,7 +22,6 @@ use crate::store::Store;
 /// The call paths and thread of a stack. Kernels with equal keys share a stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct StackKey {
     /// From the outermost caller to the launch. Digits at the end of names and addresses are folded unless `--exact-names` is given. Empty if the
     /// trace lacks the launch but has the capture of its graph.

@@ -72,7 +72,6 @@ impl Default for StackOptions {
 /// A stack and the kernels launched from it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Stack {
     /// With `--per-rank` the rank, such as `rank 3`, or the trace if its rank is unknown; `None` unless ranks are distinguished.
     pub rank: Option<String>,
@@ -122,7 +121,6 @@ impl Stack {
 /// How many kernels of a window are attributed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Coverage {
     /// The number of chosen kernels in the window.
     #[cfg_attr(test, schemars(range(min = 1)))]
@@ -148,7 +146,6 @@ pub struct Coverage {
 /// The unattributed kernels that share one reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Unattributed {
     /// Their totals.
     #[serde(flatten)]
@@ -164,7 +161,6 @@ pub struct Unattributed {
 /// An unattributed kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct UnattributedKernel {
     /// Its name.
     pub name: String,
@@ -217,7 +213,6 @@ impl Coverage {
         }
     }
 
-    /// Adds a kernel.
     fn add(&mut self, store: &Store, kernel: &KernelLaunch) {
         let launched = &kernel.launched;
         self.kernels += 1;
@@ -249,7 +244,6 @@ impl Coverage {
 /// A trace that a report covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct TraceOfReport {
     /// Its name: the file, or the archive and the file in it; empty if the caller gave none.
     pub name: String,
@@ -264,7 +258,6 @@ pub struct TraceOfReport {
 /// The stacks in a window of one trace, or in one window of each of several traces.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct StackReport {
     /// The traces.
     #[cfg_attr(test, schemars(length(min = 1)))]

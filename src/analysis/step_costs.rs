@@ -24,7 +24,6 @@ use crate::time::{Ns, Window};
 /// What a step cost: the figures of the answer for this step alone. Over several ranks, times are sums, except for the length.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct StepCost {
     /// The number that `--step` takes: the profiler's number (`ProfilerStep#12`) if every step of the process has its own, otherwise counted from 0
     /// by start.
@@ -66,7 +65,6 @@ pub struct StepCost {
 /// The costliest stack of a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct LargestStack {
     /// The frame that best shows where the stack comes from.
     pub headline: String,
@@ -149,7 +147,6 @@ impl StepSums {
         }
     }
 
-    /// The cost of the step.
     pub(super) fn cost(&self, user_code: &UserCode) -> StepCost {
         let Summary { gpus, wall, busy, compute, collectives, exposed, .. } = self.summary;
         let largest = self.stacks.iter().rev().max_by_key(|(_, of)| (of.exposed, of.gpu_time));

@@ -19,14 +19,12 @@ const NO_STEP: u8 = 2;
 
 /// A step of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Step {
     /// The number in its name (`ProfilerStep#12`), if the names of all steps of the process have distinct numbers; else the number of earlier steps
     /// in the process.
     pub number: u64,
     /// Its name, with an index if several steps share it: `step[DECODE bs=1] [2]`.
     pub label: String,
-    /// The slice.
     pub slice: SliceId,
     /// When the CPU was in it.
     pub window: Window,
@@ -72,7 +70,6 @@ impl Steps {
         }
     }
 
-    /// The steps of a process.
     pub fn of_process(&self, process: ProcessId) -> &[Step] {
         self.by_process.get(&process).map_or(&[], Vec::as_slice)
     }

@@ -16,7 +16,6 @@ use crate::time::{Ns, Window};
 /// overlap on one GPU count once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Summary {
     /// The window; without one, the span of the whole trace.
     #[cfg_attr(test, schemars(with = "crate::operations::written::Window"))]
@@ -64,7 +63,6 @@ pub struct Summary {
 /// All kernels of one name, like a row of `nsys stats -r cuda_gpu_kern_sum`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct KernelRow {
     /// Their name, as the trace has it.
     pub name: String,

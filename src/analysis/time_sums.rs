@@ -89,7 +89,6 @@ impl FromStr for Histogram {
 
 /// Sums of durations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct TimeSums {
     /// The number of durations.
     pub count: u64,

@@ -26,7 +26,6 @@ const LEAST_CALLS: usize = 1000;
 
 /// A window of a trace, ready to be drawn.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Timeline {
     /// The trace's name.
     pub name: String,

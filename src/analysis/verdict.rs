@@ -7,7 +7,6 @@ use crate::time::Ns;
 
 /// The verdict on a window. Times are summed over the GPUs; shares are fractions.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct Verdict<'a> {
     /// The collectives that ran in the window, if any.
     pub collectives: Option<CollectiveTime>,
@@ -19,7 +18,6 @@ pub struct Verdict<'a> {
 
 /// How long the collectives of a window ran.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub struct CollectiveTime {
     /// Their time as a share of the window.
     pub share_of_window: f64,
@@ -33,7 +31,6 @@ pub struct CollectiveTime {
 
 /// The stack with the most exposed time.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct Costliest<'a> {
     /// Its exposed time as a share of the exposed time of all chosen kernels in the window.
     pub share: f64,
@@ -53,7 +50,6 @@ pub struct Costliest<'a> {
 
 /// Kernels of one size whose fastest took a fraction of the mean: the rest is waiting for other ranks, or contention.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub struct Waiting {
     /// The mean time of a kernel, in ns.
     pub mean: f64,

@@ -15,7 +15,6 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// All weights.
     pub const ALL: [Weight; 3] = [Weight::Count, Weight::Gpu, Weight::Exposed];
 
     /// The weight of some kernels.

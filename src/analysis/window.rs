@@ -19,9 +19,7 @@ pub fn whole(store: &Store, on: WindowOn) -> (Window, WindowOn) {
 /// A slice that could be the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Candidate {
-    /// Its id.
     pub slice: SliceId,
-    /// Its name.
     pub name: String,
     /// Its start and end.
     pub window: Window,

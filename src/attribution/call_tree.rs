@@ -39,7 +39,6 @@ struct Node {
 /// The frames of a call path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct CallPath {
     /// The frames, from the outermost caller to the launch.
     pub frames: Vec<String>,

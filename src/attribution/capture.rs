@@ -60,7 +60,6 @@ struct Recording {
 /// How many kernels got a call path from the captures, and why the others did not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct CaptureTally {
     /// The number of captured graphs.
     #[cfg_attr(test, schemars(range(min = 1)))]

@@ -34,9 +34,7 @@ const MAX_CLOCK_SKEW: Ns = Ns(10_000_000);
 
 /// A kernel and the call that launched it. Rows are small because a trace has one per kernel; times are in the store's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Launched {
-    /// The kernel.
     pub kernel: SliceId,
     /// The call, if it is in the trace.
     pub call: Option<SliceId>,
@@ -115,7 +113,6 @@ impl Reason {
 
 /// The launches of all chosen kernels of a trace.
 #[derive(Debug, Default, Serialize)]
-#[non_exhaustive]
 pub struct Launches {
     /// One row per kernel, in order of their starts.
     pub kernels: Vec<Launched>,

@@ -56,7 +56,6 @@ use crate::time::Ns;
 
 /// One kernel, the call that launched it, and the code that made the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct KernelLaunch {
     /// The kernel, its launch if that is in the trace, and the evidence.
     pub launched: Launched,
@@ -103,11 +102,9 @@ impl KernelLaunch {
 
 /// The rows, and the tree with their call paths.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct Attribution {
     /// One row per kernel, in order of their starts.
     pub kernels: Vec<KernelLaunch>,
-    /// The call tree.
     pub paths: CallTree,
     /// When each GPU was busy.
     pub(crate) activity: GpuActivity,

@@ -25,7 +25,6 @@ use crate::store::strings::StringId;
 
 /// The operations of a trace, or of all traces of an archive.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct Operations {
     /// In the order of their kernels' starts.
     pub rows: Vec<Operation>,
@@ -69,7 +68,6 @@ struct Reader<'a> {
     records: Records<'a>,
     ranks: &'a Ranks<'a>,
     communicators: BTreeMap<Communicator, usize>,
-    /// By trace and group as recorded: its number.
     numbers: HashMap<TraceId, HashMap<RecordedGroup, usize, FixedState>, FixedState>,
     keys: Keys,
     /// By name of a kernel: what it says.

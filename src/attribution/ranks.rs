@@ -133,7 +133,6 @@ impl<'a> Ranks<'a> {
         self.traces.get(trace.row())?.groups.get(name).map(Vec::as_slice)
     }
 
-    /// The rank in the header of a trace.
     pub(crate) fn of_header(&self, trace: TraceId) -> Option<RankId> {
         self.traces.get(trace.row())?.rank
     }

@@ -29,7 +29,6 @@ pub(crate) struct RecordedGroup {
     pub(crate) ranks: Option<String>,
 }
 
-/// One record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
     /// The name in PyTorch's words: `allreduce`, `_allgather_base`.

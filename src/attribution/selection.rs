@@ -25,9 +25,7 @@ pub struct Pattern {
 
 impl Pattern {
     /// Parses a pattern.
-    ///
-    /// # Errors
-    /// If the pattern is empty, or the regular expression invalid.
+    /// Errors: if the pattern is empty, or the regular expression invalid.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let bad = |message: String| Error::BadPattern { pattern: text.to_owned(), message };
         let regex = if text.is_empty() || text == "//" {
@@ -95,9 +93,6 @@ pub const ALL_FAMILIES: &str = "all-collectives";
 impl Wanted {
     /// Kernels that match any pattern or family; without both, the kernels of all families. `own` has the user's families by name, which take
     /// precedence over built-in ones.
-    ///
-    /// # Errors
-    /// If a pattern is invalid or a family unknown.
     pub fn parse(patterns: &[String], families: &[String], own: &OwnFamilies) -> Result<Self, Error> {
         let mut wanted = Wanted { own: own.0.values().flatten().cloned().collect(), ..Wanted::default() };
         for pattern in patterns {
@@ -144,9 +139,6 @@ impl Wanted {
     }
 
     /// Kernels that match any [`Pattern`]; without patterns, the kernels of all families.
-    ///
-    /// # Errors
-    /// If a pattern is invalid.
     pub fn patterns(patterns: &[&str]) -> Result<Self, Error> {
         let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
         Wanted::parse(&patterns, &[], &OwnFamilies::default())
@@ -205,9 +197,6 @@ pub struct OwnFamilies(BTreeMap<String, Vec<Pattern>>);
 
 impl OwnFamilies {
     /// Parses families: `{"mine": ["myAllReduce", "/reduce.*ring/"]}`, each a list of [`Pattern`]s. Messages call the input `file`.
-    ///
-    /// # Errors
-    /// If the JSON or a pattern is invalid.
     pub fn parse(&mut self, file: &str, text: &str) -> Result<(), Error> {
         let bad = |message: String| Error::BadFamilies { name: file.to_owned(), message };
         let families: BTreeMap<String, Vec<String>> = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
@@ -221,9 +210,6 @@ impl OwnFamilies {
     }
 
     /// Adds a pattern to a family, which is created if it does not exist.
-    ///
-    /// # Errors
-    /// If the pattern is invalid, or the family is built in.
     pub fn add(&mut self, family: &str, pattern: &str) -> Result<(), Error> {
         if family == ALL_FAMILIES || FAMILIES.iter().any(|known| known.name == family) {
             return Err(Error::FamilyBuiltIn { name: family.to_owned() });

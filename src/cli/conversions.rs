@@ -5,11 +5,11 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use nccl_stacks::error::Error;
-use nccl_stacks::export::recorded::{Converted, Coverage, chrome, flows, inspector, megatrace};
-use nccl_stacks::records::Records;
-use nccl_stacks::report::format::count;
-use nccl_stacks::run::sources::Alone;
+use crate::error::Error;
+use crate::export::recorded::{Converted, Coverage, chrome, flows, inspector, megatrace};
+use crate::records::Records;
+use crate::report::format::count;
+use crate::run::inputs::Alone;
 
 use super::args::Export;
 use super::output::Target;
@@ -24,7 +24,7 @@ pub(super) fn are_wanted(args: &Export) -> bool {
 /// Reads the records, and writes all requested conversions.
 pub(super) fn run(args: &Export) -> Result<(), Stop> {
     let input = std::slice::from_ref(&args.trace);
-    let records = opening::run(&args.reading).traces_and_records(input, &args.records, Alone::Allowed)?.records;
+    let records = opening::run(&args.reading).traces_and_records(input, &args.records, Alone::Allowed)?.1;
     let Some(records) = records else {
         return Err(Stop::NotFound(
             "Nothing found: --chrome, --megatrace, --flows and --inspector need NCCL's own records, and there are none."

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::describe::{Described, Descriptions, Unread, describe, describe_records, has_replays};
-use nccl_stacks::attribution::capture::Captures;
-use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::records::Keep;
-use nccl_stacks::report::Form;
-use nccl_stacks::report::describe::DescribeAnswer;
-use nccl_stacks::run::sources::{Alone, has_records, with_records};
-use nccl_stacks::run::{RunError, files};
+use crate::analysis::describe::{Described, Descriptions, Unread, describe, describe_records, has_replays};
+use crate::attribution::capture::Captures;
+use crate::event::ArgsWanted;
+use crate::records::Keep;
+use crate::report::Form;
+use crate::report::describe::DescribeAnswer;
+use crate::run::inputs::{Alone, Inputs};
+use crate::run::{RunError, inputs};
 
 use super::args::{Colour, Describe};
 use super::failure::Failure;
@@ -29,50 +29,25 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
         verbose: args.reading.verbose,
     };
     // A path that does not exist is a mistake in the command, so it ends the command before anything is read.
-    let mut inputs = Vec::new();
-    for argument in &args.files {
-        inputs.push(Inputs::read(argument)?);
-    }
-    let read: Vec<&Path> =
-        inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace).map(PathBuf::as_path).collect();
-    let output = show.open(&read)?;
-    let each = |input: &Inputs| input.traces.len() + usize::from(!input.records.is_empty());
+    let files = |argument| Inputs::with_records(std::slice::from_ref(argument), Alone::Allowed);
+    let inputs = args.files.iter().map(files).collect::<Result<Vec<_>, _>>()?;
+    let read = inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace);
+    let output = show.open(&read.map(PathBuf::as_path).collect::<Vec<_>>())?;
+    let each = |input: &Inputs| input.traces.len() + input.parts.len() + usize::from(!input.records.is_empty());
     let are_several = inputs.iter().map(each).sum::<usize>() > 1;
     let mut found = Reading { are_several, ..Reading::default() };
-    for input in &inputs {
-        input.traces.iter().try_for_each(|file| found.add(file, args, trace))?;
+    for (argument, input) in args.files.iter().zip(&inputs) {
+        input.traces.iter().chain(&input.parts).try_for_each(|file| found.add(file, args, trace))?;
         if !input.records.is_empty() {
-            found.add(&input.argument, args, |_, args| records(input, args))?;
+            found.add(argument, args, |argument, args| records(argument, input, args))?;
         }
     }
     let Reading { descriptions, failure, .. } = found;
     if let (true, Some(failure)) = (descriptions.files.is_empty(), failure) {
         return Err(failure.into());
     }
-    let name = files::in_order(&args.files);
+    let name = inputs::in_order(&args.files);
     show.print(&DescribeAnswer::new(&descriptions, &name), &show.screen(&output), output)
-}
-
-/// The traces and records that an argument names.
-struct Inputs {
-    argument: PathBuf,
-    traces: Vec<PathBuf>,
-    records: Vec<PathBuf>,
-}
-
-impl Inputs {
-    fn read(argument: &PathBuf) -> Result<Self, Stop> {
-        let mut files = with_records(std::slice::from_ref(argument), Alone::Allowed)?;
-        let mut records = std::mem::take(&mut files.records);
-        let (archives, traces): (Vec<PathBuf>, Vec<PathBuf>) =
-            files.as_traces().into_iter().partition(|file| has_records(file));
-        records.extend(archives);
-        Ok(Inputs { argument: argument.clone(), traces, records })
-    }
-
-    fn all(&self) -> impl Iterator<Item = &PathBuf> {
-        self.traces.iter().chain(&self.records)
-    }
 }
 
 /// The descriptions so far.
@@ -112,9 +87,9 @@ impl Reading {
     }
 }
 
-fn records(input: &Inputs, args: &Describe) -> Result<Vec<Described>, Stop> {
+fn records(argument: &Path, input: &Inputs, args: &Describe) -> Result<Vec<Described>, Stop> {
     let records = opening::run(&args.reading).records_without_notes(&input.records, Keep::Last(KEPT))?;
-    let name = input.argument.display().to_string();
+    let name = argument.display().to_string();
     Ok(vec![Described { name, trace: None, records: Some(describe_records(&records)) }])
 }
 

@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::delta::Per;
-use nccl_stacks::analysis::diff::{Bound, Diff};
-use nccl_stacks::analysis::stacks::StackReport;
-use nccl_stacks::ranks::change::RankChanges;
-use nccl_stacks::ranks::report::RankReport;
-use nccl_stacks::report::diff::DiffAnswer;
-use nccl_stacks::report::ranks::ChangesAnswer;
-use nccl_stacks::report::{Form, OnPage};
-use nccl_stacks::run::sources::Sources;
-use nccl_stacks::run::{RankQuestion, StackAnswer, StackQuestion, files};
+use crate::analysis::delta::Per;
+use crate::analysis::diff::{Bound, Diff};
+use crate::analysis::stacks::StackReport;
+use crate::ranks::change::RankChanges;
+use crate::ranks::report::RankReport;
+use crate::report::diff::DiffAnswer;
+use crate::report::ranks::ChangesAnswer;
+use crate::report::{Form, OnPage};
+use crate::run::inputs::Inputs;
+use crate::run::{RankQuestion, StackAnswer, StackQuestion, inputs};
 
 use super::args::{Colour, Diff as Args, DiffBound, asked};
 use super::output::Output;
@@ -87,7 +87,7 @@ fn check(found: &Diff, bounds: &[&Bound], what: &str) -> Result<(), Stop> {
 /// The stacks of one of the traces. The trace itself is dropped, because two traces may not fit into memory.
 fn ask(args: &Args, question: &StackQuestion, which: &str, trace: &Path) -> Result<(StackReport, Vec<String>), Stop> {
     note(&format!("{which}: {}", trace.display()));
-    let files = files::expand(&[trace.to_owned()])?;
+    let files = inputs::expand(&[trace.to_owned()])?;
     let StackAnswer { report, damage, .. } = opening::run(&args.reading).stacks(&files, question)?;
     notes::coverage(&report);
     notes::not_asked(&report);
@@ -142,7 +142,7 @@ fn ranks(args: &Args, show: &Show<'_>, output: Output) -> Result<(), Stop> {
     let mut damage = Vec::new();
     let mut report = |which: &str, trace: &PathBuf| -> Result<RankReport, Stop> {
         note(&format!("{which}: {}", trace.display()));
-        let parts = run.ranks(&Sources::without_records(std::slice::from_ref(trace))?, &question)?;
+        let parts = run.ranks(&Inputs::without_records(trace)?, &question)?;
         let compared = compared(run, parts.ranks, question.clock, (&parts.damage, opening::what(&args.selection)))?;
         let report = compared.measured();
         parts.damage.iter().for_each(|line| say(line));

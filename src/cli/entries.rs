@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::operation::{Operation, Source, State};
-use nccl_stacks::ranks::entries::EntryReport;
-use nccl_stacks::ranks::recorded_reductions::RecordedReductions;
-use nccl_stacks::ranks::reduction::RankReduction;
-use nccl_stacks::records::{Keep, Records};
-use nccl_stacks::report::Answer;
-use nccl_stacks::report::ranks::{EntriesAnswer, entries_verdict};
-use nccl_stacks::run::{self, Completeness, damage_lines, give_ranks};
+use crate::operation::{Operation, Source, State};
+use crate::ranks::entries::EntryReport;
+use crate::ranks::recorded_reductions::RecordedReductions;
+use crate::ranks::reduction::RankReduction;
+use crate::records::{Keep, Records};
+use crate::report::Answer;
+use crate::report::ranks::{EntriesAnswer, entries_verdict};
+use crate::run::{self, Completeness, damage_lines, give_ranks};
 
 use super::args::Ranks;
 use super::show::Show;
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
     }
     let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let output = show.open(&inputs)?;
-    let name = run::files::in_order(&args.traces);
+    let name = run::inputs::in_order(&args.traces);
     let on_page = typed::on_page(&args.traces, &[], damage_lines(&records));
     show.print(&EntriesAnswer::new(&report, &name).shown(args.limit, on_page), &show.screen(&output), output)?;
     let mut completeness = Completeness::default();

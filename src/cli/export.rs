@@ -5,18 +5,17 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
-use nccl_stacks::analysis::keep::keep;
-use nccl_stacks::attribution::launches;
-use nccl_stacks::attribution::selection::{Wanted, choose};
-use nccl_stacks::error::Error;
-use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::export::{cut, sqlite};
-use nccl_stacks::input::{Contents, Trace};
-use nccl_stacks::load::LoadOptions;
-use nccl_stacks::run::files;
-use nccl_stacks::run::sources::{self, Alone, TracesAndRecords};
-use nccl_stacks::sql::Database;
-use nccl_stacks::time::Window;
+use crate::analysis::keep::keep;
+use crate::attribution::launches;
+use crate::attribution::selection::{Wanted, choose};
+use crate::error::Error;
+use crate::event::ArgsWanted;
+use crate::export::{cut, sqlite};
+use crate::input::{Contents, Trace};
+use crate::load::LoadOptions;
+use crate::run::inputs::{self, Alone};
+use crate::sql::Database;
+use crate::time::Window;
 
 use super::args::{Export, On};
 use super::output::Target;
@@ -65,11 +64,10 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
 fn database(args: &Export, options: LoadOptions) -> Result<Database, Stop> {
     let run = opening::run(&args.reading);
     // Only records may be in a folder, and standard input can be read only once.
-    if args.records.is_empty() && !args.trace.is_dir() && !sources::is_record(&args.trace) {
+    if args.records.is_empty() && !args.trace.is_dir() && !inputs::has_records(&args.trace) {
         return Ok(run.open(&args.trace, options)?);
     }
-    let TracesAndRecords { files, records } =
-        run.traces_and_records(std::slice::from_ref(&args.trace), &args.records, Alone::Allowed)?;
+    let (files, records) = run.traces_and_records(std::slice::from_ref(&args.trace), &args.records, Alone::Allowed)?;
     let traces = files.as_traces();
     if args.cut.is_some() && traces.is_empty() {
         return Err(Stop::Usage("--trace cuts a trace, and these are NCCL's own records".to_owned()));
@@ -88,7 +86,7 @@ fn check(args: &Export) -> Result<(), Stop> {
     if args.cut.is_none() && chooses(args) {
         return usage("options for kernels and windows need --trace; --sqlite and --parquet write the whole trace");
     }
-    if args.cut.is_some() && files::is_read_once(&args.trace) {
+    if args.cut.is_some() && inputs::is_read_once(&args.trace) {
         return usage(
             "--trace reads the trace twice, which standard input and pipes do not allow; save it to a file first",
         );
@@ -174,9 +172,9 @@ mod parquet {
     use std::path::Path;
     use std::time::Instant;
 
-    use nccl_stacks::error::Error;
-    use nccl_stacks::export::parquet;
-    use nccl_stacks::sql::Database;
+    use crate::error::Error;
+    use crate::export::parquet;
+    use crate::sql::Database;
 
     use crate::cli::notes;
     use crate::cli::output::Target;
@@ -208,8 +206,8 @@ mod parquet {
     use std::convert::Infallible;
     use std::path::Path;
 
-    use nccl_stacks::error::Error;
-    use nccl_stacks::sql::Database;
+    use crate::error::Error;
+    use crate::sql::Database;
 
     use crate::cli::stop::Stop;
 

@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use nccl_stacks::error::Error;
-use nccl_stacks::ranks::job::JobError;
-use nccl_stacks::ranks::report::RanksError;
-use nccl_stacks::run::RunError;
+use crate::error::Error;
+use crate::ranks::job::JobError;
+use crate::ranks::report::RanksError;
+use crate::run::RunError;
 
 /// A failure. Its text is a message for the user.
 #[derive(Debug, thiserror::Error)]

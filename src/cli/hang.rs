@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nccl_stacks::analysis::hang::{HangReport, Outcome};
-use nccl_stacks::report::hang::{HangAnswer, verdict};
-use nccl_stacks::report::{Form, OnPage, format};
-use nccl_stacks::run::files;
-use nccl_stacks::run::sources::record_files;
+use crate::analysis::hang::{HangReport, Outcome};
+use crate::report::hang::{HangAnswer, verdict};
+use crate::report::{Form, OnPage, format};
+use crate::run::inputs;
+use crate::run::inputs::record_files;
 
 use super::args::Hang;
 use super::output::Output;
@@ -39,7 +39,7 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
             ),
         }));
     }
-    print(&show, &report, &files::in_order(&args.files), typed::on_page(&args.files, &[], damage), output)
+    print(&show, &report, &inputs::in_order(&args.files), typed::on_page(&args.files, &[], damage), output)
 }
 
 /// Prints the answer about the files called `name`, and returns its exit code.

@@ -5,8 +5,8 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use nccl_stacks::sql::rusqlite::InterruptHandle;
-use nccl_stacks::unfinished;
+use crate::sql::rusqlite::InterruptHandle;
+use crate::unfinished;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;

@@ -11,7 +11,7 @@ use clap::builder::PossibleValue;
 use clap::{Arg, Command, CommandFactory};
 use clap_mangen::roff::{Roff, bold, roman};
 
-use nccl_stacks::error::Error;
+use crate::error::Error;
 
 use super::args::{Cli, Man};
 use super::config;

@@ -1,7 +1,6 @@
 //! The command line: arguments in, exit code out. Only this module knows terminals, prompts, flags and exit codes.
 //!
-//! It is part of the binary and not of the library, so that the library needs no crates for terminals. The binary needs the feature `cli`,
-//! which is on by default.
+//! With the feature `cli` alone, which is on by default: the library needs no crates for terminals.
 
 mod args;
 mod completions;
@@ -44,7 +43,7 @@ use args::{Cli, Command};
 use stop::Stop;
 
 /// Runs the program with the arguments of the process.
-pub(crate) fn main() -> ExitCode {
+pub fn main() -> ExitCode {
     interrupt::survive_size_limits();
     let answered = config::arguments(std::env::args_os().collect()).and_then(|cli| run(&cli));
     let Err(stop) = answered else { return ExitCode::SUCCESS };

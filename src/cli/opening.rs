@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::stacks::StackOptions;
-use nccl_stacks::attribution::selection::{OwnFamilies, Pattern, Wanted};
-use nccl_stacks::error::Error;
-use nccl_stacks::input::limit::Limits;
-use nccl_stacks::names::frames::UserCode;
-use nccl_stacks::run::sources::Sources;
-use nccl_stacks::run::{self, RankQuestion, Run, TraceQuestion};
-use nccl_stacks::time::TimeRule;
+use crate::analysis::stacks::StackOptions;
+use crate::attribution::selection::{OwnFamilies, Pattern, Wanted};
+use crate::error::Error;
+use crate::input::limit::Limits;
+use crate::names::frames::UserCode;
+use crate::run::inputs::Inputs;
+use crate::run::{self, RankQuestion, Run, TraceQuestion};
+use crate::time::TimeRule;
 
 use super::args::{Climbing, OfRanks, OneRun, Reading, Selection, Span, Switch, asked};
 use super::failure::Failure;
@@ -47,7 +47,7 @@ pub(super) fn question(wanted: Wanted, span: &Span, climbing: &Climbing) -> Trac
 pub(super) fn rank_question(
     run: &Run<'_>,
     args: &OfRanks,
-    files: &Sources,
+    files: &Inputs,
     captures: &[PathBuf],
 ) -> Result<(RankQuestion, Span), Stop> {
     let OfRanks { selection, span, climbing, rank, clock, reading, .. } = args;

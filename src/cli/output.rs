@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use nccl_stacks::error::Error;
-use nccl_stacks::report::without_formulas;
-use nccl_stacks::unfinished::Unfinished;
+use crate::error::Error;
+use crate::report::without_formulas;
+use crate::unfinished::Unfinished;
 
 use super::args::Colour;
 use super::failure::Failure;

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::pairs::{PairOptions, PairReport, pairs};
-use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::names::frames::UserCode;
-use nccl_stacks::report::pairs::PairsAnswer;
-use nccl_stacks::run::{Prepared, Reduced, ReducedTraces, Reducer, files};
+use crate::analysis::pairs::{PairOptions, PairReport, pairs};
+use crate::event::ArgsWanted;
+use crate::names::frames::UserCode;
+use crate::report::pairs::PairsAnswer;
+use crate::run::{Prepared, Reduced, ReducedTraces, Reducer, inputs};
 
 use super::args::{Climbing, GroupArgs, Pairs};
 use super::opening;
@@ -21,7 +21,7 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
     let own = opening::own_families(&args.family_file, &args.reading)?;
     let wanted = opening::parse_wanted(&[ALL.to_owned()], &[], &own)?;
     opening::check_window(&args.span)?;
-    let files = files::expand(&args.traces)?;
+    let files = inputs::expand(&args.traces)?;
     let others: Vec<&Path> = args.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
     let show =
         Show { form: args.format, path: args.output.as_deref(), colour: args.color, verbose: args.reading.verbose };
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
         return Err(nothing.or_damaged(report.damage.is_unknown()));
     }
     report.arrange(args.sort.into());
-    let name = files::in_order(&args.traces);
+    let name = inputs::in_order(&args.traces);
     show.print(&PairsAnswer::new(&report, &name, args.limit), &show.screen(&output), output)?;
     Stop::unless(report.damage.is_unknown())
 }

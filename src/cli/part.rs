@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use nccl_stacks::error::Error;
-use nccl_stacks::parts::entry::Entry;
-use nccl_stacks::parts::set::PartSet;
-use nccl_stacks::report::format::visible;
-use nccl_stacks::run::sources::Sources;
-use nccl_stacks::run::{ASKED_OF_RECORDS, RankQuestion};
+use crate::error::Error;
+use crate::parts::entry::Entry;
+use crate::parts::set::PartSet;
+use crate::report::format::visible;
+use crate::run::inputs::Inputs;
+use crate::run::{ASKED_OF_RECORDS, RankQuestion};
 
 use super::args::{Part as Args, asked};
 use super::failure::Failure;
@@ -18,7 +18,7 @@ use super::{notes, opening};
 
 pub(super) fn run(args: &Args) -> Result<(), Stop> {
     opening::check_window(&args.span)?;
-    let files = Sources::sort(&args.traces)?;
+    let files = Inputs::sort(&args.traces)?;
     let all = args.selection.family_file.iter().chain(&files.traces).chain(&files.parts).chain(&files.records);
     let inputs: Vec<&Path> = all.map(AsRef::as_ref).collect();
     let target = PartFile::open(&args.output, &inputs)?;
@@ -98,7 +98,7 @@ impl<'p> PartFile<'p> {
 
 #[cfg(feature = "parquet")]
 fn table(set: &PartSet, file: &mut std::fs::File) -> std::io::Result<()> {
-    use nccl_stacks::parts::parquet;
+    use crate::parts::parquet;
 
     let file = file.try_clone()?;
     parquet::write(&set.entries, std::io::BufWriter::new(file)).map_err(std::io::Error::other)

@@ -5,11 +5,11 @@ use std::io::IsTerminal;
 
 use inquire::{InquireError, Select};
 
-use nccl_stacks::analysis::window::{Candidate, several_processes};
-use nccl_stacks::names::frames::location;
-use nccl_stacks::report::format::{count, duration, shorten, shorten_right, thread, visible};
-use nccl_stacks::run::NotChosen;
-use nccl_stacks::time::Ns;
+use crate::analysis::window::{Candidate, several_processes};
+use crate::names::frames::location;
+use crate::report::format::{count, duration, shorten, shorten_right, thread, visible};
+use crate::run::NotChosen;
+use crate::time::Ns;
 
 use super::terminal::{erase_lines, say, stderr_size};
 

@@ -13,9 +13,9 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
-use nccl_stacks::report::results::Form;
-use nccl_stacks::sql::catalog::Catalog;
-use nccl_stacks::sql::script::is_complete;
+use crate::report::results::Form;
+use crate::sql::catalog::Catalog;
+use crate::sql::script::is_complete;
 
 use super::failure::Failure;
 use super::session::Session;

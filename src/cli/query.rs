@@ -2,18 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::attribution::launches::{Launches, WindowOn};
-use nccl_stacks::error::Error;
-use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::report::format::visible;
-use nccl_stacks::report::results::{Form, ResultSets, Shown, Titled, Unit};
-use nccl_stacks::run::Run;
-use nccl_stacks::run::sources::{Alone, TracesAndRecords};
-use nccl_stacks::sql::Database;
-use nccl_stacks::sql::catalog::nearest;
-use nccl_stacks::sql::header::{Header, TitledColumn};
-use nccl_stacks::sql::queries::{NamedQuery, named};
-use nccl_stacks::time::{Ns, Window};
+use crate::attribution::launches::{Launches, WindowOn};
+use crate::error::Error;
+use crate::event::ArgsWanted;
+use crate::report::format::visible;
+use crate::report::results::{Form, ResultSets, Shown, Titled, Unit};
+use crate::run::Run;
+use crate::run::inputs::Alone;
+use crate::sql::Database;
+use crate::sql::catalog::nearest;
+use crate::sql::header::{Header, TitledColumn};
+use crate::sql::queries::{NamedQuery, named};
+use crate::time::{Ns, Window};
 use rusqlite::types::Value;
 
 use super::args::Sql;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         if query.header.reads == wanted { wanted } else { ArgsWanted::All }
     });
     let wants_captures = wanted == ArgsWanted::All && queries.iter().any(|query| sql::reads_attribution(&query.sql));
-    let TracesAndRecords { files, records } = run.traces_and_records(&traces(args)?, &args.records, Alone::Allowed)?;
+    let (files, records) = run.traces_and_records(&traces(args)?, &args.records, Alone::Allowed)?;
     let traces = files.as_traces();
     let output = sql::output(args, &run, &traces)?;
     let mut database = sql::database(args, &run, (&traces, records), wanted, wants_captures)?;

@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::cost::Order;
-use nccl_stacks::analysis::stacks::StackReport;
-use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::reduction::RankReduction;
-use nccl_stacks::ranks::report::Compared;
-use nccl_stacks::report::format::visible;
-use nccl_stacks::report::ranks::RankAnswer;
-use nccl_stacks::report::{Form, OnPage};
-use nccl_stacks::run::sources::Sources;
-use nccl_stacks::run::{PageParts, RankQuestion, RanksOfFiles, Run, RunError, files};
+use crate::analysis::cost::Order;
+use crate::analysis::stacks::StackReport;
+use crate::operations::clocks::ClockMode;
+use crate::ranks::reduction::RankReduction;
+use crate::ranks::report::Compared;
+use crate::report::format::visible;
+use crate::report::ranks::RankAnswer;
+use crate::report::{Form, OnPage};
+use crate::run::inputs::Inputs;
+use crate::run::{PageParts, RankQuestion, RanksOfFiles, Run, RunError, inputs};
 
 use super::args::{OfRanks, Ranks};
 use super::failure::Failure;
@@ -37,7 +37,7 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
         verbose: args.of_ranks.reading.verbose,
     };
     let OfRanks { selection, span, climbing, rank, clock, one_run, reading } = &args.of_ranks;
-    let files = Sources::sort(&args.traces)?;
+    let files = Inputs::sort(&args.traces)?;
     let of_records = match files.traces.is_empty() && files.parts.is_empty() {
         false => None,
         true => match entries::run(args, &show, &files.records)? {
@@ -97,7 +97,7 @@ fn print(
             say(&format!("Left out: {}: {}", visible(&refused.trace), refused.why));
         }
     }
-    let name = files::in_order(&args.traces);
+    let name = inputs::in_order(&args.traces);
     let answer = RankAnswer::new(compared, &report, &name).limit(args.limit).on_page(stacks.as_ref(), on_page);
     show.print(&answer, &show.screen(&output), output)?;
     let exceeded: Vec<&str> =

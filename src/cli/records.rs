@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::recorded;
-use nccl_stacks::error::Error;
-use nccl_stacks::export::flow_rank::{FlowRank, aggregate};
-use nccl_stacks::records::Keep;
-use nccl_stacks::report::Form;
-use nccl_stacks::report::recorded::RecordsAnswer;
-use nccl_stacks::run::sources::record_files;
-use nccl_stacks::run::{damage_lines, is_damaged};
+use crate::analysis::recorded;
+use crate::error::Error;
+use crate::export::flow_rank::{FlowRank, aggregate};
+use crate::records::Keep;
+use crate::report::Form;
+use crate::report::recorded::RecordsAnswer;
+use crate::run::inputs::record_files;
+use crate::run::{damage_lines, is_damaged};
 
 use super::args::{Colour, Records};
 use super::output::Target;

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use nccl_stacks::damage::DamageReport;
-use nccl_stacks::error::Error;
-use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::export::repair::{self, Lanes, Repaired};
-use nccl_stacks::input::Contents;
-use nccl_stacks::load::{LoadOptions, Loaded, load};
-use nccl_stacks::report::damage_lines::{text_faults, text_lines};
-use nccl_stacks::run::files;
+use crate::damage::DamageReport;
+use crate::error::Error;
+use crate::event::ArgsWanted;
+use crate::export::repair::{self, Lanes, Repaired};
+use crate::input::Contents;
+use crate::load::{LoadOptions, Loaded, load};
+use crate::report::damage_lines::{text_faults, text_lines};
+use crate::run::inputs;
 
 use super::args::Repair;
 use super::failure::Failure;
@@ -20,7 +20,7 @@ use super::{notes, opening};
 
 pub(super) fn run(args: &Repair) -> Result<(), Stop> {
     let output = Target::open("--output", &args.output, &[&args.trace])?;
-    if args.lanes && files::is_read_once(&args.trace) {
+    if args.lanes && inputs::is_read_once(&args.trace) {
         return Err(Stop::Usage(
             "--lanes reads the trace twice, which standard input and pipes do not allow; save it to a file first"
                 .to_owned(),
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
         let name = input.name.clone();
         // Where kernels survived depends on the order of the file's buffers, so the copy could not say it.
         let survived = || {
-            let is_there_again = !files::is_read_once(&args.trace);
+            let is_there_again = !inputs::is_read_once(&args.trace);
             let again = is_there_again.then(|| load(&args.trace, run.load_options(ArgsWanted::COLLECTIVES), |_| {}));
             let traces = again?.ok()?.store.traces;
             traces.iter().find(|trace| file.is_none_or(|file| trace.place == file))?.survived
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
 
 /// Whether the trace is an archive. Then the trace among its files has to be found first.
 fn is_archive(args: &Repair) -> Result<bool, Stop> {
-    if files::is_read_once(&args.trace) {
+    if inputs::is_read_once(&args.trace) {
         return Ok(false);
     }
     let input = opening::run(&args.reading).input(&args.trace)?;

@@ -5,11 +5,11 @@
 
 use std::path::PathBuf;
 
-use nccl_stacks::analysis::hang::Outcome;
-use nccl_stacks::analysis::stacks::StackReport;
-use nccl_stacks::report::{Form, OnPage, Screen};
-use nccl_stacks::run::files;
-use nccl_stacks::run::sources::Sources;
+use crate::analysis::hang::Outcome;
+use crate::analysis::stacks::StackReport;
+use crate::report::{Form, OnPage, Screen};
+use crate::run::inputs;
+use crate::run::inputs::Inputs;
 
 use super::args::{Colour, Ranks, Records, Report, Sort, Weigh, WhichOutliers};
 use super::output::Output;
@@ -18,7 +18,7 @@ use super::stop::Stop;
 use super::{hang, opening, ranks, records, stacks, typed};
 
 pub(super) fn run(args: &Report) -> Result<(), Stop> {
-    let files = Sources::sort(&args.inputs)?;
+    let files = Inputs::sort(&args.inputs)?;
     if files.traces.is_empty() && files.parts.is_empty() {
         return of_records(args, &files.records);
     }
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Report) -> Result<(), Stop> {
             on_page,
         };
         let (reason, is_damaged) = (shown.on_page.reason.clone(), report.damage.is_unknown());
-        shown.print(report, damage, &[], &files::in_order(&args.inputs), output)?;
+        shown.print(report, damage, &[], &inputs::in_order(&args.inputs), output)?;
         reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
     };
     ranks::answer(&of_ranks, Some(&one))
@@ -71,7 +71,7 @@ fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
         let show = page(args);
         let output = show.open(&inputs)?;
         let on_page = typed::on_page(&args.inputs, &[], damage.clone());
-        hang::print(&show, &report, &files::in_order(&args.inputs), on_page, output)
+        hang::print(&show, &report, &inputs::in_order(&args.inputs), on_page, output)
     };
     if is_open && !report.is_empty() {
         return page_of_hang();

@@ -3,13 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufWriter, Write};
 
-use nccl_stacks::report::format::visible;
-use nccl_stacks::report::results::{Form, ResultSets};
-use nccl_stacks::sql::Database;
-use nccl_stacks::sql::absent::why_empty;
-use nccl_stacks::sql::catalog::Catalog;
-use nccl_stacks::sql::restrict::{NO_FILES, Watch};
-use nccl_stacks::sql::script::{self, Kind};
+use crate::report::format::visible;
+use crate::report::results::{Form, ResultSets};
+use crate::sql::Database;
+use crate::sql::absent::why_empty;
+use crate::sql::catalog::Catalog;
+use crate::sql::restrict::{NO_FILES, Watch};
+use crate::sql::script::{self, Kind};
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Batch, ErrorCode, Statement};

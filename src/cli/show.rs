@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::report::{Answer, Form, Screen};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use nccl_stacks::report::{Answer, Form, Screen};
 
 use super::args::Colour;
 use super::failure::Failure;

@@ -5,17 +5,17 @@ use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nccl_stacks::attribution::capture::may_have_replays;
-use nccl_stacks::error::Error;
-use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::ranks::rows::rank_rows;
-use nccl_stacks::records::Records;
-use nccl_stacks::report::results::{Form, ResultSets};
-use nccl_stacks::run::Run;
-use nccl_stacks::run::files::is_named_like_a_trace;
-use nccl_stacks::run::sources::{Alone, TracesAndRecords};
-use nccl_stacks::sql::ranks::Compare;
-use nccl_stacks::sql::{Database, script};
+use crate::attribution::capture::may_have_replays;
+use crate::error::Error;
+use crate::event::ArgsWanted;
+use crate::ranks::rows::rank_rows;
+use crate::records::Records;
+use crate::report::results::{Form, ResultSets};
+use crate::run::Run;
+use crate::run::inputs::Alone;
+use crate::run::inputs::is_named_like_a_trace;
+use crate::sql::ranks::Compare;
+use crate::sql::{Database, script};
 
 use super::args::{Sql, TableFormat};
 use super::output::Output;
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         return Err(Stop::Usage("the argument '--file <FILE>' cannot be used with a query".to_owned()));
     }
     let run = opening::run(&args.reading);
-    let TracesAndRecords { files, records } = run.traces_and_records(&traces, &args.records, Alone::Allowed)?;
+    let (files, records) = run.traces_and_records(&traces, &args.records, Alone::Allowed)?;
     let traces = files.as_traces();
     let query = statements(args, &traces, query)?;
     let output = output(args, &run, &traces)?;

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use nccl_stacks::analysis::cost::Order;
-use nccl_stacks::analysis::grouping::MOST_GROUPS;
-use nccl_stacks::analysis::stacks::StackReport;
-use nccl_stacks::attribution::launches::WindowOn;
-use nccl_stacks::report::{Form, OnPage, Screen, StacksAnswer};
-use nccl_stacks::run::sources::{Alone, Sources, TracesAndRecords};
-use nccl_stacks::run::{StackAnswer, StackQuestion};
+use crate::analysis::cost::Order;
+use crate::analysis::grouping::MOST_GROUPS;
+use crate::analysis::stacks::StackReport;
+use crate::attribution::launches::WindowOn;
+use crate::report::{Form, OnPage, Screen, StacksAnswer};
+use crate::run::inputs::{Alone, Inputs};
+use crate::run::{StackAnswer, StackQuestion};
 
 use super::args::{Sort, Span, Stacks, Weigh, asked};
 use super::output::Output;
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         return Err(Stop::Usage(ONLY_STACKS.to_owned()));
     }
     let run = opening::run(&args.reading);
-    let TracesAndRecords { files, records } = run.traces_and_records(&args.traces, &args.records, Alone::Refused)?;
+    let (files, records) = run.traces_and_records(&args.traces, &args.records, Alone::Refused)?;
     let are_parts = check_parts(args, &files)?;
     let mut traces = opening::question(wanted, &args.span, &args.climbing);
     traces.stacks.per_rank = args.per_rank;
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
 }
 
 /// Whether the inputs are parts, and whether the options are for them.
-fn check_parts(args: &Stacks, files: &Sources) -> Result<bool, Stop> {
+fn check_parts(args: &Stacks, files: &Inputs) -> Result<bool, Stop> {
     if !files.are_parts()? {
         return match (files.traces.is_empty(), args.expect) {
             (true, _) => Err(Stop::Usage(ONLY_RECORDS.to_owned())),

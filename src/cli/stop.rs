@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::error::Error;
+use crate::report::format::{count, visible};
+use crate::run::inputs::ALIKE;
+use crate::run::{Completeness, NotChosen, RunError, WindowError};
 use clap::CommandFactory;
-use nccl_stacks::error::Error;
-use nccl_stacks::report::format::{count, visible};
-use nccl_stacks::run::files::ALIKE;
-use nccl_stacks::run::{Completeness, NotChosen, RunError, WindowError};
 
 use super::args::Cli;
 use super::failure::Failure;

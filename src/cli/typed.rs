@@ -5,8 +5,8 @@
 
 use std::path::PathBuf;
 
-use nccl_stacks::report::OnPage;
-use nccl_stacks::report::format::shell_word;
+use crate::report::OnPage;
+use crate::report::format::shell_word;
 
 use super::args::{Climbing, RankOf, Selection, Span, asked_of};
 

@@ -4,10 +4,10 @@ use std::sync::{Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use nccl_stacks::analysis::window::Candidate;
-use nccl_stacks::load::Progress;
-use nccl_stacks::run::{Event, NotChosen, Watcher};
-use nccl_stacks::time::Ns;
+use crate::analysis::window::Candidate;
+use crate::load::Progress;
+use crate::run::{Event, NotChosen, Watcher};
+use crate::time::Ns;
 
 use super::failure::Failure;
 use super::terminal::{note, say};

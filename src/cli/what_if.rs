@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::ranks::what_if::Also;
-use nccl_stacks::report::Form;
-use nccl_stacks::report::ranks::WhatIfAnswer;
-use nccl_stacks::run::sources::Sources;
-use nccl_stacks::run::{RanksOfFiles, files};
+use crate::ranks::what_if::Also;
+use crate::report::Form;
+use crate::report::ranks::WhatIfAnswer;
+use crate::run::inputs::Inputs;
+use crate::run::{RanksOfFiles, inputs};
 
 use super::args::WhatIf;
 use super::failure::Failure;
@@ -19,7 +19,7 @@ use super::terminal::say;
 pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
     let form = if args.json { Form::Json } else { args.format };
     let show = Show { form, path: args.output.as_deref(), colour: args.color, verbose: args.of_ranks.reading.verbose };
-    let files = Sources::sort(&args.traces)?;
+    let files = Inputs::sort(&args.traces)?;
     files.left_out().iter().for_each(|line| say(line));
     let inputs = args.of_ranks.selection.family_file.iter().chain(&files.traces).chain(&files.parts);
     let others: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
@@ -40,7 +40,7 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
                 .to_owned(),
         ));
     };
-    let name = files::in_order(&args.traces);
+    let name = inputs::in_order(&args.traces);
     show.print(&WhatIfAnswer::new(&found, &name), &show.screen(&output), output)?;
     Stop::if_incomplete(Stop::unless(found.report.damage.is_unknown()), &completeness, None)
 }

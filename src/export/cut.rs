@@ -120,9 +120,6 @@ fn name(stream: i64, before: usize) -> String {
 }
 
 /// Copies the planned events from the loaded file, and compresses them with gzip if `pack` is set.
-///
-/// # Errors
-/// If reading fails, or writing, which `failed` wraps.
 pub fn write(
     input: Input,
     plan: &Plan,

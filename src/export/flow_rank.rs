@@ -12,7 +12,6 @@ use crate::records::{FlowOp, FlowStep, Records};
 
 /// An aggregate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct FlowRank {
     /// The folder of its flow files.
     pub folder: String,
@@ -20,7 +19,6 @@ pub struct FlowRank {
     pub rank: u32,
     /// `flow_rank0.json`.
     pub name: String,
-    /// Its text.
     pub text: String,
 }
 

@@ -47,9 +47,6 @@ impl Kind {
 }
 
 /// Writes `<table>.parquet` for every table into a folder. Returns the total size in bytes.
-///
-/// # Errors
-/// If writing fails.
 pub fn write(source: &Source, folder: &Path) -> Result<u64> {
     let mut size = 0;
     for table in TABLES {

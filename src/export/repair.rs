@@ -18,7 +18,6 @@ use super::lanes::Moves;
 
 /// The result of a repair.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Repaired {
     /// What was written.
     pub copied: Copied,
@@ -30,9 +29,7 @@ pub struct Repaired {
 
 /// Writes the whole and the recovered events of a trace, compressed with gzip if `pack` is set. `file` is the index of the trace's file in an
 /// archive. `survived` is called at the end if the text ends early, for the time in which kernels survived in it.
-///
-/// # Errors
-/// If reading fails, the trace is not JSON or has no whole event, or writing fails, which `failed` wraps.
+/// Errors: if reading fails, the trace is not JSON or has no whole event, or writing fails, which `failed` wraps.
 pub fn write(
     input: Input,
     file: Option<usize>,

@@ -49,9 +49,6 @@ enum Rows {
 }
 
 /// Writes all tables into a file that is empty or missing. After an error the file is unusable.
-///
-/// # Errors
-/// If SQLite fails.
 pub fn write(database: &Database, file: &Path) -> Result<()> {
     let connection = database.connection();
     let name = file.to_str().ok_or_else(|| rusqlite::Error::InvalidPath(file.to_owned()))?;

@@ -20,7 +20,6 @@ use crate::time::Ns;
 
 /// The collectives of a job, matched.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct Matches {
     /// By process group.
     pub groups: Vec<MatchedGroup>,
@@ -28,9 +27,7 @@ pub struct Matches {
 
 /// A process group's collectives.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct MatchedGroup {
-    /// What the group is.
     pub name: GroupName,
     /// The ranks that are here: positions among those that were matched.
     pub members: Vec<usize>,
@@ -47,7 +44,6 @@ pub struct MatchedGroup {
 /// What identifies a process group, or two ranks that send and receive.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct GroupName {
     /// Its global ranks, if the traces name them; for an inferred group those that are here.
     #[cfg_attr(test, schemars(length(min = 1)))]
@@ -62,9 +58,7 @@ pub struct GroupName {
     pub inferred_from_stream: Option<u32>,
 }
 
-/// One collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct MatchedCollective {
     /// By member of the group: the position of its row, if it has one.
     pub rows: Vec<Option<u32>>,
@@ -101,7 +95,6 @@ impl Fault {
 
 /// How the kernels of a collective are matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum Status {
     /// With kernels of all ranks of their group.
     Matched,
@@ -140,7 +133,6 @@ impl MatchedCollective {
 /// How the kernels of different ranks are matched. Each kernel is counted once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Counts {
     /// The number of collective kernels in the window.
     pub kernels: u64,

@@ -13,7 +13,6 @@ pub const FEWEST: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[non_exhaustive]
 pub enum Outliers {
     /// More scaled median absolute deviations above the median than the largest of as many healthy values is in 99 of 100 jobs: 21.3 of four
     /// values, 6.9 of 32.
@@ -50,7 +49,6 @@ const GRUBBS: [f64; 27] = [
 
 /// A value that was judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub struct Judged {
     /// How far it is above the others in units of the statistic; [`Judged::limit`] is where outliers begin.
     pub score: f64,

@@ -15,7 +15,6 @@ use crate::records::{RankStatus, Records};
 pub(crate) struct Process {
     /// What says so.
     pub(crate) source: Source,
-    /// Its host.
     pub(crate) host: Option<String>,
     /// Its number on that host.
     pub(crate) pid: Option<i64>,

@@ -22,7 +22,6 @@ const MOST_RANKS: u32 = 1 << 20;
 /// A group and how it is named.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RecordedGroupName {
     /// What a person calls it: its description and name, or NCCL's hash.
     pub group: String,

@@ -8,9 +8,7 @@ use crate::time::Ns;
 
 /// The collectives of one rank of a job.
 #[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
 pub struct RankRows<'a> {
-    /// The rank.
     pub rank: u32,
     /// A row for each collective, in the order of their starts.
     pub rows: &'a [Row],
@@ -23,7 +21,6 @@ pub struct RankRows<'a> {
 }
 
 impl<'a> RankRows<'a> {
-    /// The kind of a row.
     pub fn kind(&self, row: &Row) -> &'a Kind {
         &self.kinds[row.kind as usize]
     }
@@ -42,7 +39,6 @@ impl<'a> RankRows<'a> {
 
 /// One collective on one rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Row {
     /// The kernel: its slice in the trace. 0 in a file of parts, where there is no trace that it would be a slice of.
     pub kernel: u32,
@@ -81,7 +77,6 @@ impl Row {
 
 /// What distinguishes collectives.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Kind {
     /// Its name: that of nccl-tests, or as recorded.
     pub collective: Option<String>,

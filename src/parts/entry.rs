@@ -33,7 +33,6 @@ pub struct Entry {
 
 /// The head of a document, which is read first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub struct Head {
     /// The ranks in it, as far as known.
     pub ranks: Vec<u32>,
@@ -93,7 +92,6 @@ struct RankFields {
 
 /// The fields of a document that the comparison of ranks needs.
 #[derive(Debug, Deserialize)]
-#[non_exhaustive]
 pub struct RanksOf {
     /// See [`TracePart::ranks`].
     pub ranks: Vec<RankReduction>,
@@ -101,7 +99,6 @@ pub struct RanksOf {
 
 /// The fields of a document that the stacks need.
 #[derive(Debug, Deserialize)]
-#[non_exhaustive]
 pub struct StacksOf {
     /// See [`TracePart::stacks`].
     pub stacks: Option<crate::analysis::reduction::StackReduction>,
@@ -109,7 +106,6 @@ pub struct StacksOf {
 
 /// Why a document cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum EntryError {
     /// It is not a part.
     #[error("this is not a part: {0}")]
@@ -128,9 +124,6 @@ pub enum EntryError {
 
 impl Entry {
     /// Compresses a part.
-    ///
-    /// # Errors
-    /// If the part cannot be written as JSON.
     pub fn new(part: &TracePart) -> io::Result<Self> {
         let mut json = serde_json::to_vec(part)?;
         json.pop();
@@ -140,9 +133,6 @@ impl Entry {
     }
 
     /// Compresses a document of JSON.
-    ///
-    /// # Errors
-    /// If it is not a valid document.
     pub fn of_json(json: &[u8]) -> Result<Self, EntryError> {
         let head = Head::parse(json)?;
         let packed = zstd::bulk::compress(json, LEVEL).map_err(|error| EntryError::NoPart(error.to_string()))?;
@@ -150,9 +140,6 @@ impl Entry {
     }
 
     /// Takes a document that is already compressed.
-    ///
-    /// # Errors
-    /// If it is not a valid document.
     pub fn of_packed(packed: Vec<u8>) -> Result<Self, EntryError> {
         let head = Head::parse(&unpack(&packed).map_err(|error| EntryError::NoPart(error.to_string()))?)?;
         Ok(Entry { head, packed, file: PathBuf::new() })
@@ -179,27 +166,17 @@ impl Entry {
         &self.packed
     }
 
-    /// Its JSON.
-    ///
-    /// # Errors
-    /// If decompression fails.
     pub fn json(&self) -> io::Result<Vec<u8>> {
         unpack(&self.packed)
     }
 
     /// Deserializes the document, or those of its fields that the type has.
-    ///
-    /// # Errors
-    /// If it is not a valid document.
     pub fn document<T: DeserializeOwned>(&self) -> Result<T, EntryError> {
         let json = self.json().map_err(|error| EntryError::NoPart(error.to_string()))?;
         serde_json::from_slice(&json).map_err(|error| EntryError::NoPart(error.to_string()))
     }
 
     /// The ranks of the document.
-    ///
-    /// # Errors
-    /// If the document is not valid.
     pub fn ranks(&self) -> Result<Vec<RankReduction>, EntryError> {
         let RanksOf { ranks } = self.document()?;
         check(&ranks)?;
@@ -207,9 +184,6 @@ impl Entry {
     }
 
     /// The whole document.
-    ///
-    /// # Errors
-    /// If it is not valid.
     pub fn part(&self) -> Result<TracePart, EntryError> {
         let part: TracePart = self.document()?;
         check(&part.ranks)?;

@@ -17,9 +17,7 @@ use crate::time::{Ns, Window};
 
 /// A column of the table. Any value may be null.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Column {
-    /// Its name.
     pub name: &'static str,
     /// Its value in a row.
     pub value: Get,
@@ -46,7 +44,6 @@ pub enum Subject<'a> {
 
 /// The collectives of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct StepTotals {
     /// Their number.
     pub count: i64,
@@ -58,7 +55,6 @@ pub struct StepTotals {
 
 /// The key of the rows of stacks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub struct StackRow<'a> {
     /// The stack; `None` for kernels without one.
     pub stack: Option<&'a ReducedStack>,
@@ -72,7 +68,6 @@ pub struct StackRow<'a> {
 
 /// The cost of the kernels of such a row.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct StackSums {
     /// Their time on the GPU.
     pub gpu: TimeSums,
@@ -84,7 +79,6 @@ pub struct StackSums {
 
 /// A row of the table.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct FlatRow<'a> {
     /// The part that it belongs to.
     pub part: &'a TracePart,

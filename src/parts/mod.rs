@@ -32,9 +32,7 @@ pub const TOOL: &str = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"), env!("
 
 /// The reduction of a trace, or of a rank's records.
 #[derive(Debug, Default, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct TracePart {
-    /// [`VERSION`].
     #[serde(rename = "nccl_stacks_part")]
     pub version: u32,
     /// The program that wrote it: [`TOOL`].
@@ -64,7 +62,6 @@ impl TracePart {
 
 /// The identity of an input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct InputFile {
     /// Its path, as it was given.
     pub name: String,
@@ -76,9 +73,6 @@ pub struct InputFile {
 
 impl InputFile {
     /// Identifies a file, which is read once more for its hash.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn identify(path: &Path) -> io::Result<Self> {
         let (mut file, mut hash) = (File::open(path)?, XxHash3_128::new());
         let mut buffer = vec![0; 1 << 20];

@@ -24,9 +24,7 @@ use super::flat::{COLUMNS, Column, DOCUMENT, FlatRow, Get, rows};
 const BATCH: usize = 1024;
 
 /// Writes parts.
-///
-/// # Errors
-/// If writing fails, or an entry is not a valid part.
+/// Errors: if writing fails, or an entry is not a valid part.
 pub fn write<'e>(entries: impl IntoIterator<Item = &'e Entry>, out: impl Write + Send) -> Result<()> {
     let mut writer = SerializedFileWriter::new(out, Arc::new(schema()?), Arc::new(properties()?))?;
     for entry in entries {
@@ -94,9 +92,7 @@ fn properties() -> Result<WriterProperties> {
 }
 
 /// The documents of a file, still compressed.
-///
-/// # Errors
-/// If it is not a file of parts. The `parquet` crate panics on some damage; that is an error here.
+/// Errors: if it is not a file of parts. The `parquet` crate panics on some damage; that is an error here.
 pub fn documents<R: ChunkReader + 'static>(file: R) -> Result<Vec<Vec<u8>>> {
     quietly(|| read_documents(file))
         .unwrap_or_else(|message| Err(ParquetError::General(format!("it is damaged: {message}"))))

@@ -15,7 +15,6 @@ const PARQUET: &[u8] = b"PAR1";
 
 /// Parts, sorted by rank, then trace.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct PartSet {
     /// The documents.
     pub entries: Vec<Entry>,
@@ -27,13 +26,10 @@ pub struct PartSet {
 
 /// A file, or a document in it, that could not be used.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Unread {
-    /// The file.
     pub file: PathBuf,
     /// The line of the document, or its number in a table, counted from 1; `None` for a file as a whole.
     pub number: Option<usize>,
-    /// Why.
     pub why: String,
 }
 
@@ -156,9 +152,6 @@ impl PartSet {
     }
 
     /// Writes the parts as JSON, one document per line.
-    ///
-    /// # Errors
-    /// If writing fails.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         for entry in &self.entries {
             out.write_all(&entry.json()?)?;

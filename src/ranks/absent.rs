@@ -25,7 +25,6 @@ const TIMES: f64 = 1.5;
 /// What is known of waiting for ranks that are not here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct WaitsForAbsent {
     /// The ranks that are not here, or left no kernels, of groups that have some here.
     pub ranks: Vec<u32>,

@@ -20,13 +20,11 @@ use crate::time::{Ns, Window};
 
 /// What the critical paths of a trace's ranks consist of.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct Alone {
     /// How long each kernel, copy or fill is on the path of its rank.
     pub on_path: HashMap<SliceId, Ns, FixedState>,
     /// How long the paths are, by kind.
     pub kinds: BTreeMap<PathKind, Ns>,
-    /// The graphs of the ranks.
     pub graphs: Vec<RankGraph>,
 }
 

@@ -17,7 +17,6 @@ use crate::time::Ns;
 /// Two runs.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RankChanges {
     /// The first run.
     pub before: RunWaits,
@@ -36,7 +35,6 @@ pub struct RankChanges {
 /// A run as a whole.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RunWaits {
     /// Its inputs, as they were named.
     pub trace: String,
@@ -74,7 +72,6 @@ pub struct RunWaits {
 /// What one rank, or one stack, waited in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Waits {
     /// The number of collective kernels.
     pub kernels: u64,
@@ -95,7 +92,6 @@ pub struct Waits {
 /// Waits, divided by a number of steps or collectives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct EachWaits {
     /// The number of collective kernels.
     pub kernels: f64,
@@ -125,7 +121,6 @@ impl Waits {
 /// A rank of either run, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RankChange {
     /// The rank.
     pub rank: u32,
@@ -138,7 +133,6 @@ pub struct RankChange {
 /// A stack of either run, or both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct StackChange {
     /// The frame that best shows where it comes from; `None` if none does.
     pub headline: Option<String>,
@@ -254,7 +248,6 @@ fn add(
 
 /// A bound on the second of two runs: on what it has, as a sum, or on how much more it has than the first of what both are divided by.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct RankChangeBound {
     /// What is bounded, and the limit.
     pub bound: RankBound,
@@ -264,9 +257,6 @@ pub struct RankChangeBound {
 
 impl RankChangeBound {
     /// Parses `waited>+5%`, `caused(rank=3)>2ms`, `late>10`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let growth = text.split_once('>').and_then(|(what, limit)| Some((what, limit.trim().strip_prefix('+')?)));
         let (plain, is_growth) = match growth {

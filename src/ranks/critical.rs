@@ -29,7 +29,6 @@ pub(crate) const OTHERS: &str = "(other functions)";
 /// What the critical path of a job consists of. Times are in ns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct CriticalPath {
     /// How long it is: from the first start to the last end of the job.
     #[serde(rename = "length_ns")]
@@ -52,7 +51,6 @@ pub struct CriticalPath {
 /// How much of the path is of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct KindTime {
     /// The kind.
     pub kind: PathKind,
@@ -65,7 +63,6 @@ pub struct KindTime {
 /// A function, kernel or stack on the path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct PathLine {
     /// The kind.
     pub kind: PathKind,
@@ -104,9 +101,7 @@ impl PathLine {
 
 /// A piece of the path, as other forms place it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct PlacedPiece {
-    /// The kind.
     pub kind: PathKind,
     /// A position in the ranks.
     pub rank: usize,

@@ -41,7 +41,6 @@ pub enum WhyExposed {
 /// A reason with the time for which it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct ExposedFor {
     /// The reason.
     pub why: WhyExposed,

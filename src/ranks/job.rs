@@ -13,7 +13,6 @@ use crate::time::Window;
 
 /// The ranks of a job, as far as they are here.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct Job {
     /// The ranks' numbers, ascending.
     pub ranks: Vec<u32>,
@@ -32,7 +31,6 @@ pub struct Job {
 /// A trace that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Refused {
     /// The trace.
     pub trace: String,
@@ -44,14 +42,11 @@ pub struct Refused {
 
 /// Why some parts are no job.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum JobError {
     /// Two sources contradict each other.
     #[error("{trace}: {} says that it is rank {}, {} says rank {}", first.0.name(), first.1, second.0.name(), second.1)]
     Contradiction {
-        /// The trace.
         trace: String,
-        /// One source and its rank.
         first: (RankSource, u32),
         /// The other.
         second: (RankSource, u32),
@@ -64,13 +59,11 @@ pub enum JobError {
     Shared {
         /// The file and the GPU.
         trace: String,
-        /// The ranks.
         ranks: Vec<u32>,
     },
     /// A rank is there twice.
     #[error("rank {rank} is there twice: {first} and {second}{}", of_one(first, second))]
     Twice {
-        /// The rank.
         rank: u32,
         /// One trace.
         first: String,
@@ -79,10 +72,7 @@ pub enum JobError {
     },
     /// Nothing says which rank it is.
     #[error("{trace}: neither its header, nor records of collectives, nor its name says which rank it is")]
-    Unknown {
-        /// The trace.
-        trace: String,
-    },
+    Unknown { trace: String },
     /// The traces are of different jobs, and no more of them of one than of another.
     #[error("{first} is of a job of {first_size} ranks, {second} of one of {second_size}")]
     DifferentJobs {
@@ -121,9 +111,7 @@ fn of_one(first: &str, second: &str) -> String {
 
 impl Job {
     /// The job that some parts, in any order, are of.
-    ///
-    /// # Errors
-    /// A part whose rank is unknown or contradicted, and two parts of one rank.
+    /// Errors: a part whose rank is unknown or contradicted, and two parts of one rank.
     pub fn from_reductions(reductions: Vec<RankReduction>) -> Result<Self, JobError> {
         let mut numbered: Vec<(u32, RankReduction)> = reductions
             .into_iter()
@@ -146,7 +134,6 @@ impl Job {
         self.ranks.iter().zip(&self.reductions).map(|(rank, reduction)| reduction.rank_rows(*rank)).collect()
     }
 
-    /// The row of a member of a group.
     pub fn row(&self, group: &MatchedGroup, collective: &MatchedCollective, member: usize) -> Option<&Row> {
         let (rank, row) = group.place(collective, member)?;
         Some(&self.reductions[rank].rows[row])
@@ -197,9 +184,7 @@ impl Job {
 }
 
 /// Which rank a part is.
-///
-/// # Errors
-/// Nothing says it, or two sources contradict each other.
+/// Errors: nothing says it, or two sources contradict each other.
 pub fn rank_of(reduction: &RankReduction) -> Result<u32, JobError> {
     let trace = reduction.trace.clone();
     let of_records = reduction.said.iter().filter(|(source, _)| *source == RankSource::Records);

@@ -26,7 +26,6 @@ use crate::time::{Ns, Window};
 /// The stages of a pipeline, and what they do in the steps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Pipeline {
     /// The stages, in the order of the forward pass.
     #[cfg_attr(test, schemars(length(min = 2)))]
@@ -69,7 +68,6 @@ pub enum Schedule {
 /// A stage: sums over its ranks and over the steps. All times but the phases add up to the length.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Stage {
     /// Its ranks.
     #[cfg_attr(test, schemars(length(min = 1)))]

@@ -19,7 +19,6 @@ const TELLING: usize = 4;
 
 /// The ranks of some records.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct RecordedReductions {
     /// A part for each rank.
     pub reductions: Vec<RankReduction>,

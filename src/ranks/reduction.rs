@@ -17,7 +17,6 @@ use crate::time::{Ns, Window};
 
 /// A rank of a trace. A file into which several ranks were merged has a part for each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct RankReduction {
     /// The trace's name.
     pub trace: String,
@@ -96,9 +95,7 @@ pub struct GivenRank {
 
 impl GivenRank {
     /// Sets the rank of the part that is meant.
-    ///
-    /// # Errors
-    /// In a sentence, that no part has such a name, or several do.
+    /// Errors: in a sentence, that no part has such a name, or several do.
     pub fn set(&self, parts: &mut [RankReduction]) -> Result<(), String> {
         let GivenRank { rank, trace } = self;
         let mut found: Vec<&mut RankReduction> =
@@ -117,7 +114,6 @@ impl GivenRank {
 
 /// A stack, with what shows best where it comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct ReducedStack {
     /// Its telling frames, the one that tells most first.
     pub telling: Vec<String>,
@@ -133,9 +129,7 @@ pub struct ReducedStack {
 
 /// A step of training or serving.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Step {
-    /// Its name.
     pub name: String,
     /// From when to when.
     pub window: Window,
@@ -152,9 +146,6 @@ pub const MOST_RANKS: u32 = 1 << 24;
 
 impl RankReduction {
     /// Whether all positions are those of something, as they may not be after reading it from a file.
-    ///
-    /// # Errors
-    /// What is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
         let inside = |at: Option<u32>, of: usize| at.is_none_or(|at| (at as usize) < of);
         if self.world_size.is_some_and(|size| size > MOST_RANKS) {
@@ -194,7 +185,6 @@ impl RankReduction {
         self.rank_rows(0).collective(row)
     }
 
-    /// The kind of a row.
     pub fn kind(&self, row: &Row) -> &Kind {
         &self.kinds[row.kind as usize]
     }

@@ -25,9 +25,7 @@ use crate::time::Window;
 /// Compares the ranks of a store, as [`Compared`] does by default: all collectives, clocks aligned. The store must have been loaded with
 /// [`crate::event::ArgsWanted::OPERATIONS`], or all. `given` are ranks that the user
 /// gives. A single trace has its critical path also without a collective, and without a rank, which then is 0.
-///
-/// # Errors
-/// Why the ranks cannot be compared, as a sentence.
+/// Errors: why the ranks cannot be compared, as a sentence.
 pub fn rank_rows(store: &Store, given: &[GivenRank]) -> Result<RankRows, String> {
     let wanted = Wanted::collectives();
     let launches = launches::find(store, &choose(store, &wanted));

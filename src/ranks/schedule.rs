@@ -17,7 +17,6 @@ const WEIGHTS: f64 = 0.25;
 
 /// What a rank computes for a microbatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Piece {
     /// A position in the ranks.
     pub rank: usize,

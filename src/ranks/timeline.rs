@@ -12,7 +12,6 @@ use crate::operations::clocks::Clocks;
 use crate::operations::matching::{MatchedGroup, Matches};
 use crate::time::{Ns, Window};
 
-/// The axis.
 #[derive(Debug)]
 pub struct Axis<'c> {
     clocks: &'c Clocks,
@@ -22,21 +21,17 @@ pub struct Axis<'c> {
 
 /// A job on the axis.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Timeline {
     /// By rank, in the order of [`Job::ranks`].
     pub ranks: Vec<RankTimes>,
-    /// All collectives.
     pub collectives: Vec<Arrivals>,
 }
 
 /// What a rank did, and when.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct RankTimes {
     /// Whether its clock is aligned with that of another rank, or is the one that others are aligned with.
     pub is_aligned: bool,
-    /// By step.
     pub steps: Vec<Window>,
     /// The calls that launched collectives, in the order of their starts.
     pub launches: Vec<LaunchTime>,
@@ -46,11 +41,9 @@ pub struct RankTimes {
 
 /// When a call launched collectives.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct LaunchTime {
     /// From its start to its return.
     pub window: Window,
-    /// Its thread: a number.
     pub thread: u32,
     /// The rows that it launched.
     pub rows: Vec<u32>,
@@ -58,7 +51,6 @@ pub struct LaunchTime {
 
 /// When a kernel ran.
 #[derive(Debug, Clone, Copy, Default)]
-#[non_exhaustive]
 pub struct KernelTime {
     /// When it ran.
     pub window: Window,
@@ -74,7 +66,6 @@ pub struct KernelTime {
 
 /// A collective, by when its members came.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Arrivals {
     /// Its group: a position among the matched groups.
     pub group: usize,
@@ -102,7 +93,6 @@ impl KernelTime {
 }
 
 impl<'c> Axis<'c> {
-    /// That of a job.
     pub fn new(job: &Job, clocks: &'c Clocks) -> Self {
         let group = |rank: usize| clocks.ranks[rank].component.unwrap_or(rank);
         let mut first: BTreeMap<usize, Ns> = BTreeMap::new();

@@ -6,9 +6,7 @@ use super::report::{RankReport, RankWaits};
 use crate::replay::findings::Reruns;
 use crate::time::Ns;
 
-/// The verdict.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct RanksVerdict<'a> {
     /// The share of waiting in the time of the measured collectives.
     pub waiting: f64,
@@ -22,13 +20,11 @@ pub struct RanksVerdict<'a> {
 
 /// Which shares of the time CPUs, GPUs, and both would save, were they twice as fast.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub struct Pace {
     /// The CPUs alone.
     pub cpus: f64,
     /// The GPUs alone.
     pub gpus: f64,
-    /// Both.
     pub both: f64,
 }
 
@@ -52,7 +48,6 @@ pub const PACE: f64 = 0.25;
 pub const WORTH: f64 = 0.01;
 
 impl RankReport {
-    /// The verdict.
     pub fn verdict(&self) -> RanksVerdict<'_> {
         let reruns = self.reruns.as_ref();
         RanksVerdict {
@@ -66,9 +61,7 @@ impl RankReport {
 
 /// A bound on what ranks may wait.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct RankBound {
-    /// What is bounded.
     pub of: Bounded,
     /// For one rank alone.
     pub rank: Option<u32>,
@@ -78,7 +71,6 @@ pub struct RankBound {
     pub text: String,
 }
 
-/// What is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bounded {
@@ -94,7 +86,6 @@ pub enum Bounded {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RankLimit {
-    /// A time.
     Time(Ns),
     /// A number of times.
     Count(f64),
@@ -104,9 +95,6 @@ pub enum RankLimit {
 
 impl RankBound {
     /// Parses `waited>20%`, `caused(rank=3)>2ms`, `late(rank=0)>10`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let expected = || "expected is a bound such as 'waited>20%', 'caused(rank=3)>2ms' or 'late>10'".to_owned();
         let (what, limit) = text.split_once('>').ok_or_else(expected)?;

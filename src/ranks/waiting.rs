@@ -18,7 +18,6 @@ pub const TOGETHER: Ns = Ns(5_000);
 
 /// Who waited at one collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Measured {
     /// Which members waited, and how long. Those whose kernel counts elsewhere are not here.
     pub waits: Vec<(usize, Ns)>,

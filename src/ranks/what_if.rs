@@ -50,9 +50,7 @@ enum RuleKind {
 
 /// What is asked besides what each rule saves.
 #[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
 pub enum Also<'r> {
-    /// Nothing.
     Nothing,
     /// What the first answers save together, and when each slice is in the rerun of this rule, or of the first answer.
     Combined(Option<&'r Rule>),
@@ -63,7 +61,6 @@ pub enum Also<'r> {
 /// What reruns of a job gave. Times are in ns.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct WhatIf {
     /// From the first start to the last end.
     #[serde(rename = "length_ns")]
@@ -92,7 +89,6 @@ pub struct WhatIf {
 
 /// A rank, recorded and rerun.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct RerunRank {
     /// Its number.
     pub rank: u32,
@@ -104,7 +100,6 @@ pub struct RerunRank {
 
 /// A call, kernel, copy or fill, recorded and rerun.
 #[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
 pub struct RerunSlice {
     /// Whether it is of a thread, not of a stream.
     pub is_cpu: bool,
@@ -123,7 +118,6 @@ pub struct RerunSlice {
 /// What one rerun gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RuleAnswer {
     /// The rule, or several joined by `, `.
     pub rule: String,
@@ -135,9 +129,6 @@ pub struct RuleAnswer {
 impl Rule {
     /// Parses a rule: `rank 3 like peers`, `ranks 8-15 cpu like peers`, `all like peers`, `all begin together`, `stack 2 free`,
     /// `'*forward_normal' cpu x0.5`, `kernel '*gemm*' x0.8`, `cpus x0.5`, `gpus x0.5`, `rank 3 gpu x0.5`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let words = words(text)?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -216,9 +207,7 @@ fn quoted(name: &str) -> String {
 
 impl Compared {
     /// What the job would take by these rules; without rules, by those that may save most. `None` if nothing was recorded that has causes.
-    ///
-    /// # Errors
-    /// If a rule names a rank, stack, function or kernel that is not there.
+    /// Errors: if a rule names a rank, stack, function or kernel that is not there.
     pub fn what_if(&self, rules: &[Rule], also: Also<'_>) -> Result<Option<WhatIf>, String> {
         let answer = |question: &Question<'_>, report: &mut RankReport| {
             Asked { compared: self, question, report }.answer(rules, also)

@@ -17,7 +17,6 @@ const LEAST: f64 = 0.25;
 
 /// Like ranks, and the places of their nodes and intervals.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Alike {
     /// By rank: the lowest rank that is like it.
     pub class: Vec<u32>,

@@ -22,7 +22,6 @@ use crate::time::Ns;
 const LEAST: usize = 10_000;
 
 impl JobGraph {
-    /// Joins the graphs of ranks.
     pub fn join(ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Self {
         Drafts::of(ranks, matches, clocks).join()
     }

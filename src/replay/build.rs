@@ -57,7 +57,6 @@ const MOST_STREAMS: usize = 256;
 /// By stream: its slices, by when they were launched.
 type ByLaunch = BTreeMap<ThreadId, Vec<(Ns, usize)>>;
 
-/// The graph of a rank.
 pub(crate) fn build(source: &Source<'_>) -> RankGraph {
     let (pieces, earlier) = pieces(source);
     let calls = Calls::find(source, &pieces);

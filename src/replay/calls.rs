@@ -28,7 +28,6 @@ pub(crate) struct Source<'a> {
     pub(crate) rows: Vec<(SliceId, Option<&'static str>)>,
     /// Its steps, in order.
     pub(crate) steps: Vec<Window>,
-    /// The slice of the last one.
     pub(crate) last_step: Option<SliceId>,
     /// When the profiler began to record.
     pub(crate) profiled_from: Option<Ns>,

@@ -9,7 +9,6 @@ use super::rank::EdgeKind;
 
 /// A piece of the critical path. Times are in ns on the job's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct PathPiece {
     /// What it is.
     pub kind: PathKind,

@@ -22,7 +22,6 @@ type Less = Vec<(usize, i64)>;
 /// A function or kernel that takes longer than on peers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Culprit {
     /// Its name.
     pub name: String,
@@ -242,7 +241,6 @@ fn texts(ranks: &[&RankGraph]) -> Vec<Texts> {
 struct Candidate {
     name: String,
     own: Compared,
-    /// All of the rest.
     rest: Compared,
     less: Less,
 }

@@ -21,7 +21,6 @@ const USELESS: f64 = 0.1;
 /// What reruns of a job say. Times are in ns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Reruns {
     /// From the first start to the last end.
     #[serde(rename = "length_ns")]

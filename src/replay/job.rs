@@ -124,7 +124,6 @@ impl Node {
 
 /// What may differ from one run to another. Times are in ns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Times {
     /// By node: its own time.
     pub own: Vec<i64>,
@@ -158,9 +157,7 @@ pub struct Edge {
 
 /// The graph of a job, in an order in which nothing comes before what it waits for.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct JobGraph {
-    /// The nodes.
     pub nodes: Vec<Node>,
     /// Their times as recorded.
     pub times: Times,

@@ -39,7 +39,6 @@ const AS_SLOW: f64 = 0.8;
 /// Ranks that take longer than their peers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct LateWork {
     /// The ranks.
     #[cfg_attr(test, schemars(length(min = 1)))]

@@ -88,7 +88,6 @@ fn read(packed: Packed) -> Result<RankGraph, Wrong> {
     Ok(graph)
 }
 
-/// The kind of a node, and its number.
 fn kind_of(kind: NodeKind) -> (u64, Option<u32>) {
     match kind {
         NodeKind::Launch => (0, None),

@@ -60,7 +60,6 @@ impl Places {
 
 /// Like ranks, and what they have in common.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Peers {
     /// Which ranks are alike.
     pub alike: Alike,

@@ -11,7 +11,6 @@ use super::rerun::Rerun;
 pub(crate) use crate::parallel::both;
 use crate::parallel::in_order;
 
-/// A rank, and an interval of it.
 pub(crate) type RankInterval = (usize, u32);
 
 /// By how much less time threads take in which intervals, in ns.

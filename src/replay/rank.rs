@@ -21,7 +21,6 @@ use smallvec::SmallVec;
 use crate::id::SliceId;
 use crate::time::Ns;
 
-/// No node.
 pub const NO_NODE: u32 = u32::MAX;
 
 /// What happens at a node.
@@ -87,7 +86,6 @@ pub enum EdgeKind {
 
 /// A node of a rank's graph. Times are on the trace's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RankNode {
     /// What happens.
     pub kind: NodeKind,
@@ -117,7 +115,6 @@ impl RankNode {
 
 /// An edge into a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RankEdge {
     /// The node that comes first.
     pub from: u32,
@@ -130,11 +127,9 @@ pub type RankEdges = SmallVec<[RankEdge; 2]>;
 
 /// What a thread or a stream does from one collective to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Interval {
     /// Equal for intervals of like ranks in which the same happens, in all steps.
     pub place: u64,
-    /// Its step.
     pub step: Option<u32>,
     /// Of a thread: how long it was itself in which function (a position in the texts), without waiting, longest first. Functions that are not
     /// listed take at most as long as the last one, if there are [`FUNCTIONS`], and no time otherwise.
@@ -149,11 +144,8 @@ pub(super) fn longest_first(functions: &mut [(u32, Ns)]) {
 /// How many functions of an interval are kept.
 pub const FUNCTIONS: usize = 32;
 
-/// The graph of one rank.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RankGraph {
-    /// Its nodes.
     pub nodes: Vec<RankNode>,
     /// By node: the edges into it.
     pub edges: Vec<RankEdges>,
@@ -165,7 +157,6 @@ pub struct RankGraph {
     pub texts: Vec<String>,
     /// Which of these, ascending, are of annotations alone: they say when a thread did something.
     pub annotations: Vec<u32>,
-    /// How many steps it has.
     pub steps: u32,
     /// How many of these were left out, because another rank does not have them.
     pub left_out_steps: u32,

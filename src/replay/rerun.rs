@@ -1,12 +1,11 @@
 //! Reruns of a job: when everything happens with other times.
 
-use super::job::{JobGraph, Role, Times, Wait};
+use super::job::{JobGraph, Role, Times};
 use super::rank::{EdgeKind, NodeKind, RankGraph};
 use crate::time::{Ns, Window};
 
 /// A job with other times, in ns on the job's clock.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct Rerun {
     /// By node: when it happens.
     pub times: Vec<i64>,
@@ -26,34 +25,45 @@ impl JobGraph {
         // When a node happens takes the place of its own time, which nothing else needs.
         let mut found = runs.each_mut().map(|times| std::mem::take(&mut times.own));
         let mut changed = runs.each_ref().map(|times| times.waits.iter().peekable());
+        let mut next_changed = 0;
         let mut ends = [i64::MIN; RUNS];
         for (at, node) in self.nodes.iter().enumerate() {
-            let recorded = self.recorded_wait(at);
-            let waits: [Wait; RUNS] = std::array::from_fn(|run| {
-                let changed = changed[run].next_if(|(node, _)| **node as usize == at);
-                changed.map_or(recorded, |(_, wait)| *wait)
-            });
-            let (mut latest, mut thread) = ([i64::MIN; RUNS], waits.map(|wait| wait.begin));
+            let mut waits = [self.recorded_wait(at); RUNS];
+            if at >= next_changed {
+                next_changed = usize::MAX;
+                for (changed, wait) in changed.iter_mut().zip(&mut waits) {
+                    if let Some((_, of)) = changed.next_if(|(node, _)| **node as usize == at) {
+                        *wait = *of;
+                    }
+                    next_changed = changed.peek().map_or(usize::MAX, |(node, _)| **node as usize).min(next_changed);
+                }
+            }
+            let (mut latest, mut thread) = ([i64::MIN; RUNS], [0; RUNS]);
+            thread.iter_mut().zip(&waits).for_each(|(thread, wait)| *thread = wait.begin);
             for edge in self.edges_into(at) {
-                let from = |run: usize| found[run][edge.from as usize];
                 if edge.kind == EdgeKind::Thread {
-                    thread = std::array::from_fn(from);
+                    thread.iter_mut().zip(&found).for_each(|(thread, found)| *thread = found[edge.from as usize]);
                     continue;
                 }
                 let is_binding = edge.kind == node.binding;
-                for run in (0..RUNS).filter(|run| waits[*run].is_asked) {
-                    let delay = edge.least + if is_binding { waits[run].extra } else { 0 };
-                    latest[run] = latest[run].max(from(run) + delay);
+                for run in 0..RUNS {
+                    if waits[run].is_asked {
+                        let delay = edge.least + if is_binding { waits[run].extra } else { 0 };
+                        latest[run] = latest[run].max(found[run][edge.from as usize] + delay);
+                    }
                 }
             }
+            let is_on_thread = matches!(node.role, Role::Cpu | Role::Outside(_));
             for (run, found) in found.iter_mut().enumerate() {
                 let own = found[at];
-                found[at] = match node.role {
-                    Role::Cpu | Role::Outside(_) => latest[run].max(thread[run] + own),
-                    _ if latest[run] == i64::MIN => waits[run].begin + own,
-                    _ => latest[run] + own,
+                let happens = if is_on_thread {
+                    latest[run].max(thread[run] + own)
+                } else if latest[run] == i64::MIN {
+                    waits[run].begin + own
+                } else {
+                    latest[run] + own
                 };
-                found[at] = found[at].max(waits[run].earliest);
+                found[at] = happens.max(waits[run].earliest);
                 ends[run] = ends[run].max(found[at]);
             }
         }

@@ -272,7 +272,6 @@ pub(super) fn farthest(gaps: &[Gap<'_>]) -> i64 {
     gaps.first().map_or(0, |(gap, ..)| *gap)
 }
 
-/// What a set gains.
 fn gain(columns: &[Column], set: &[usize], count: usize) -> i64 {
     let mut is_in = vec![false; count];
     set.iter().for_each(|rank| is_in[*rank] = true);

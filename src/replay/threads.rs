@@ -26,7 +26,6 @@ struct Quiet {
     may_wait: bool,
 }
 
-/// A collective of CPUs.
 #[derive(Debug, Clone, Copy)]
 struct CpuCollective {
     window: Window,

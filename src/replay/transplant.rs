@@ -21,7 +21,6 @@ const LEAST: usize = 2;
 /// The error of reruns, as shares of the recorded time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RerunError {
     /// Of a step: the mean.
     #[cfg_attr(test, schemars(range(min = 0)))]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::document::Document;
 use super::form::Form;
 use super::format::visible;
+use super::html::Page;
 use super::{Screen, json};
 
 /// An answer that can be written in several forms.
@@ -30,26 +31,27 @@ pub trait Answer {
     fn data(&self) -> impl Serialize;
 
     /// Writes what follows the document in the forms for people.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     fn body(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()>;
 
-    /// Its forms.
     fn forms() -> impl Iterator<Item = Form> {
         Form::OF_ALL.iter().chain(Self::OWN_FORMS).copied()
     }
 
-    /// Writes one of its own forms, other than tables for people.
-    ///
-    /// # Errors
-    /// Returns the writer's error, or an error if the answer has no such form.
-    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()>;
+    /// Writes rows for spreadsheets.
+    fn csv(&self, _out: &mut Vec<u8>) -> io::Result<()> {
+        Err(no_such_form(Form::Csv))
+    }
+
+    fn page(&self) -> io::Result<Page<'_>> {
+        Err(no_such_form(Form::Html))
+    }
+
+    /// Writes a form that no other answer has.
+    fn other(&self, form: Form, _out: &mut Vec<u8>) -> io::Result<()> {
+        Err(no_such_form(form))
+    }
 
     /// Writes the answer in a form.
-    ///
-    /// # Errors
-    /// Returns the writer's error, or an error if the answer has no such form.
     fn write(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
             Form::Text | Form::Table => {
@@ -62,14 +64,13 @@ pub trait Answer {
                 document.notes.iter().try_for_each(|note| writeln!(out, "{}", screen.fill(&visible(note))))
             }
             Form::Json => json::write(Self::SCHEMA, self.inputs(), &self.document(), &self.data(), out),
+            Form::Csv => self.csv(out),
+            Form::Html => self.page()?.write(out),
             form => self.other(form, out),
         }
     }
 
     /// The bytes of the answer in a form, in lines of any width.
-    ///
-    /// # Errors
-    /// The same.
     fn bytes(&self, form: Form) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.write(form, &Screen::default(), &mut bytes)?;

@@ -8,17 +8,19 @@ use super::format::{count, duration, percent, size};
 use crate::time::Ns;
 
 /// The header of the column that shows where a stack comes from.
-pub(super) const CALLED_FROM: &str = "called from, innermost first";
+pub(crate) const CALLED_FROM: &str = "called from, innermost first";
 
 /// The indent of frames printed below their row.
-pub(super) const INDENT: &str = "    ";
+pub(crate) const INDENT: &str = "    ";
 
 /// A column over rows of one type, declared once for people and for programs. `Context` is what a cell needs besides its row.
-pub(super) struct Column<Row, Context = ()> {
+pub(crate) struct Column<Row, Context = ()> {
     /// Its name for programs, with its unit; empty for a column of tables for people alone.
     id: &'static str,
     /// Its header for people; empty for a column of programs alone.
-    pub(super) header: &'static str,
+    pub(crate) header: &'static str,
+    /// What it means, if that of its header is not known to all tables.
+    pub(crate) meaning: &'static str,
     align: Align,
     rank: Option<u8>,
     get: Get<Row, Context>,
@@ -49,7 +51,7 @@ impl<Row, Context> Copy for Get<Row, Context> {}
 
 /// A value with its unit. People see the unit; programs get the number, whose column names the unit.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell {
+pub(crate) enum Cell {
     /// Nothing to say.
     Empty,
     /// A value that is not known: `?` for people.
@@ -70,12 +72,12 @@ pub(super) enum Cell {
 
 impl Cell {
     /// The cell of a value that may be unknown.
-    pub(super) fn known<T>(value: Option<T>, cell: impl FnOnce(T) -> Cell) -> Self {
+    pub(crate) fn known<T>(value: Option<T>, cell: impl FnOnce(T) -> Cell) -> Self {
         value.map_or(Cell::Unknown, cell)
     }
 
     /// What people see.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self {
             Cell::Empty => String::new(),
             Cell::Unknown => "?".to_owned(),
@@ -90,7 +92,7 @@ impl Cell {
     }
 
     /// The name of its unit; `None` if it has no value.
-    pub(super) fn unit(&self) -> Option<&'static str> {
+    pub(crate) fn unit(&self) -> Option<&'static str> {
         Some(match self {
             Cell::Empty | Cell::Unknown => return None,
             Cell::Count(_) => "count",
@@ -103,7 +105,7 @@ impl Cell {
     }
 
     /// What programs get.
-    pub(super) fn plain(&self) -> String {
+    pub(crate) fn plain(&self) -> String {
         match self {
             Cell::Empty | Cell::Unknown => String::new(),
             Cell::Count(n) | Cell::Bytes(n) => n.to_string(),
@@ -116,7 +118,7 @@ impl Cell {
 
 /// The alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     /// Cells and header to the left.
     Left,
     /// Cells to the right, header to the left.
@@ -127,26 +129,26 @@ pub(super) enum Align {
 
 impl<Row, Context> Column<Row, Context> {
     const fn text(header: &'static str, align: Align, get: fn(&Row, &Context) -> String) -> Self {
-        Column { id: "", header, align, rank: None, get: Get::Text(get) }
+        Column { id: "", header, meaning: "", align, rank: None, get: Get::Text(get) }
     }
 
     /// A column of text.
-    pub(super) const fn left(header: &'static str, get: fn(&Row, &Context) -> String) -> Self {
+    pub(crate) const fn left(header: &'static str, get: fn(&Row, &Context) -> String) -> Self {
         Self::text(header, Align::Left, get)
     }
 
     /// A column of numbers.
-    pub(super) const fn right(header: &'static str, get: fn(&Row, &Context) -> String) -> Self {
+    pub(crate) const fn right(header: &'static str, get: fn(&Row, &Context) -> String) -> Self {
         Self::text(header, Align::Right, get)
     }
 
     /// A column of numbers whose header is aligned with them.
-    pub(super) const fn all_right(header: &'static str, get: fn(&Row, &Context) -> String) -> Self {
+    pub(crate) const fn all_right(header: &'static str, get: fn(&Row, &Context) -> String) -> Self {
         Self::text(header, Align::AllRight, get)
     }
 
     /// A column that is dropped when the table is too wide; the lowest rank goes first.
-    pub(super) const fn dropped(
+    pub(crate) const fn dropped(
         rank: u8,
         align: Align,
         header: &'static str,
@@ -156,17 +158,17 @@ impl<Row, Context> Column<Row, Context> {
     }
 
     /// A column of numbers for people, under `header`, and for programs, under `id`. Either may be empty.
-    pub(super) const fn number(id: &'static str, header: &'static str, get: fn(&Row, &Context) -> Cell) -> Self {
-        Column { id, header, align: Align::Right, rank: None, get: Get::Cell(get) }
+    pub(crate) const fn number(id: &'static str, header: &'static str, get: fn(&Row, &Context) -> Cell) -> Self {
+        Column { id, header, meaning: "", align: Align::Right, rank: None, get: Get::Cell(get) }
     }
 
     /// The same for text.
-    pub(super) const fn words(id: &'static str, header: &'static str, get: fn(&Row, &Context) -> Cell) -> Self {
+    pub(crate) const fn words(id: &'static str, header: &'static str, get: fn(&Row, &Context) -> Cell) -> Self {
         Column { align: Align::Left, ..Self::number(id, header, get) }
     }
 
     /// A column of numbers that is dropped when a table for people is too wide; the lowest rank goes first.
-    pub(super) const fn number_at(
+    pub(crate) const fn number_at(
         rank: u8,
         id: &'static str,
         header: &'static str,
@@ -176,7 +178,7 @@ impl<Row, Context> Column<Row, Context> {
     }
 
     /// The same for text.
-    pub(super) const fn words_at(
+    pub(crate) const fn words_at(
         rank: u8,
         id: &'static str,
         header: &'static str,
@@ -185,8 +187,12 @@ impl<Row, Context> Column<Row, Context> {
         Column { align: Align::Left, ..Self::number_at(rank, id, header, get) }
     }
 
-    /// The cell of a row.
-    pub(super) fn cell(&self, row: &Row, context: &Context) -> Cell {
+    /// The same with its meaning in this table.
+    pub(crate) const fn means(self, meaning: &'static str) -> Self {
+        Column { meaning, ..self }
+    }
+
+    pub(crate) fn cell(&self, row: &Row, context: &Context) -> Cell {
         match self.get {
             Get::Text(get) => Cell::Text(get(row, context)),
             Get::Cell(get) => get(row, context),
@@ -194,7 +200,7 @@ impl<Row, Context> Column<Row, Context> {
     }
 
     /// Its name in CSV, if programs get it. A column of shared text has one name.
-    pub(super) fn name(&self) -> Option<&'static str> {
+    pub(crate) fn name(&self) -> Option<&'static str> {
         match self.get {
             Get::Text(_) => Some(self.header),
             Get::Cell(_) => Some(self.id).filter(|id| !id.is_empty()),
@@ -202,13 +208,13 @@ impl<Row, Context> Column<Row, Context> {
     }
 
     /// Whether people see it.
-    pub(super) fn is_shown(&self) -> bool {
+    pub(crate) fn is_shown(&self) -> bool {
         !self.header.is_empty() || matches!(self.get, Get::Text(_))
     }
 }
 
 /// The columns of a table, with the cells of every row.
-pub(super) struct Table {
+pub(crate) struct Table {
     columns: Vec<Filled>,
     rows: usize,
 }
@@ -231,7 +237,7 @@ impl Filled {
 
 impl Table {
     /// Reads the cells of the rows, each with its context.
-    pub(super) fn from_rows<'r, Row: 'r, Context>(
+    pub(crate) fn from_rows<'r, Row: 'r, Context>(
         columns: &[Column<Row, Context>],
         rows: impl Iterator<Item = (&'r Row, Context)>,
     ) -> Self {
@@ -253,17 +259,17 @@ impl Table {
     }
 
     /// The width of the whole table.
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.columns.iter().map(Filled::width).sum()
     }
 
     /// Drops columns in which every cell is empty.
-    pub(super) fn drop_empty(&mut self) {
+    pub(crate) fn drop_empty(&mut self) {
         self.columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
     }
 
     /// Drops columns by rank until the rest fits `width`, or until no column with a rank is left.
-    pub(super) fn drop_to(&mut self, width: usize) {
+    pub(crate) fn drop_to(&mut self, width: usize) {
         while self.width() > width {
             let ranked = self.columns.iter().enumerate().filter_map(|(at, column)| Some((column.rank?, at)));
             let Some((_, at)) = ranked.min() else { break };
@@ -272,12 +278,12 @@ impl Table {
     }
 
     /// Appends a column of text.
-    pub(super) fn push(&mut self, header: &'static str, cells: Vec<String>) {
+    pub(crate) fn push(&mut self, header: &'static str, cells: Vec<String>) {
         self.columns.push(Filled { header, align: Align::Left, rank: None, cells });
     }
 
     /// The table as text: the header, then the rows.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut layout = comfy_table::Table::new();
         layout.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let cell = |text: &str, is_right: bool| {

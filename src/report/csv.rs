@@ -5,9 +5,6 @@ use std::io::{self, Write};
 use super::column::Column;
 
 /// Writes a header, then the rows, each with its context.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn write_rows<'r, Row: 'r, Context: 'r>(
     columns: impl Iterator<Item = &'r Column<Row, Context>> + Clone,
     rows: impl Iterator<Item = (&'r Row, Context)>,

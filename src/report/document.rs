@@ -18,7 +18,6 @@ const INDENT: &str = "  ";
 
 /// What every form of an answer says.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Document {
     /// The answer in a few words.
     pub title: String,
@@ -54,7 +53,6 @@ impl Document {
 /// Something that costs time or is wrong, where it is, and what to do about it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Finding {
     /// What kind of finding it is.
     pub kind: FindingKind,
@@ -84,7 +82,6 @@ pub struct Finding {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum FindingKind {
     /// A stack, or a group of kernels, with much exposed time.
     #[default]
@@ -144,7 +141,6 @@ pub enum FindingKind {
 /// Where a finding is. What is not known, or has no meaning for the kind of finding, is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Place {
     /// The ranks, in ascending order.
     pub ranks: Vec<u32>,
@@ -161,7 +157,6 @@ pub struct Place {
 /// A link to a view of the page, with a selection there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// Its text.
     pub(crate) text: &'static str,
     pub(crate) view: &'static str,
     /// A stack of the document.

@@ -2,7 +2,6 @@
 
 /// A form of an answer. No answer has all of them: see [`Answer::forms`](super::answer::Answer::forms).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Form {
     /// For people: what to know first, then everything in turn.
     Text,

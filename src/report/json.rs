@@ -36,9 +36,6 @@ pub(super) struct Envelope<'a, T> {
 }
 
 /// Writes an answer; `schema` is the name of its schema, and `trace` names what was read.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn write<T: Serialize>(
     schema: &str,
     trace: Option<&str>,

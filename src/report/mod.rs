@@ -34,6 +34,8 @@ pub use answer::Answer;
 pub use csv::without_formulas;
 pub use document::{Document, Finding, FindingKind, Place};
 pub use form::Form;
+use html::Command;
+pub use html::Page;
 pub use stacks::{StacksAnswer, beside, script};
 
 /// How people see an answer.
@@ -75,6 +77,12 @@ impl OnPage {
     /// The page of an answer, without timelines.
     pub fn new(inputs: String, options: String, notes: Vec<String>) -> Self {
         OnPage { inputs, options, notes, ..OnPage::default() }
+    }
+
+    /// Commands that show what a view does, each with a description of its output and what follows the inputs.
+    fn commands(&self, view: &'static str, command: &str, of: &[(&'static str, &str)]) -> Vec<Command> {
+        let text = |rest: &str| format!("nccl-stacks {command}{}{}{rest}", self.inputs, self.options);
+        of.iter().map(|(what, rest)| Command { view, what, text: text(rest) }).collect()
     }
 
     /// The same with timelines, unless there are more than [`MOST_DRAWN`].

@@ -34,11 +34,8 @@ impl Sheet {
         let cells = |(name, row, context): (String, &Row, Context)| {
             std::iter::once(Cell::Text(name)).chain(shown().map(|column| column.cell(row, &context))).collect()
         };
-        Sheet::of_cells(
-            title,
-            std::iter::once(name).chain(shown().map(|column| column.header)),
-            rows.map(cells).collect(),
-        )
+        let heads = std::iter::once((name, "")).chain(shown().map(|column| (column.header, column.meaning)));
+        Sheet::of_cells(title, heads, rows.map(cells).collect())
     }
 
     /// The columns that people see, of which the first names the row.
@@ -49,21 +46,31 @@ impl Sheet {
     ) -> Self {
         let shown = || columns.iter().filter(|column| column.is_shown());
         let cells = |row: &Row| shown().map(|column| column.cell(row, &())).collect();
-        Sheet::of_cells(title, shown().map(|column| column.header), rows.map(cells).collect())
+        let heads = shown().map(|column| (column.header, column.meaning));
+        Sheet::of_cells(title, heads, rows.map(cells).collect())
     }
 
-    /// Columns without any value are left out.
-    fn of_cells(title: &'static str, headers: impl Iterator<Item = &'static str>, rows: Vec<Vec<Cell>>) -> Self {
+    /// Columns without any value are left out. Each has its header and, if it has one of its own, its meaning.
+    fn of_cells(
+        title: &'static str,
+        heads: impl Iterator<Item = (&'static str, &'static str)>,
+        rows: Vec<Vec<Cell>>,
+    ) -> Self {
         let has_value =
             |at: usize| rows.iter().any(|row| row[at] != Cell::Empty && row[at] != Cell::Text(String::new()));
-        let headers: Vec<(usize, &'static str)> =
-            headers.enumerate().filter(|(at, _)| *at == 0 || has_value(*at)).collect();
         let unit = |at: usize| rows.iter().find_map(|row| row[at].unit()).unwrap_or("text");
-        let columns = headers.iter().map(|(at, title)| Head { title, unit: unit(*at), help: help(title) }).collect();
+        let (kept, columns): (Vec<usize>, Vec<Head>) = heads
+            .enumerate()
+            .filter(|(at, _)| *at == 0 || has_value(*at))
+            .map(|(at, (title, meaning))| {
+                let help = if meaning.is_empty() { help(title) } else { meaning };
+                (at, Head { title, unit: unit(at), help })
+            })
+            .unzip();
         let found = rows.len();
         let rows = rows.into_iter().map(|row| {
             let mut row: Vec<Option<Cell>> = row.into_iter().map(Some).collect();
-            headers.iter().filter_map(|(at, _)| row[*at].take()).collect()
+            kept.iter().filter_map(|at| row[*at].take()).collect()
         });
         Sheet { title, columns, rows: rows.collect(), found }
     }

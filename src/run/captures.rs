@@ -19,17 +19,13 @@ const ENDINGS: &[&str] = &[".json", ".json.gz", ".json.zst"];
 
 impl Run<'_> {
     /// Reads the captures that belong to a trace: the named ones, else the ones beside it. A capture beside it that cannot be read is left out.
-    ///
-    /// # Errors
-    /// A named capture that cannot be read.
+    /// Errors: a named capture that cannot be read.
     pub fn captures(&self, named: &[PathBuf], trace: &Path, exact_names: bool) -> Result<Captures, RunError> {
         self.read_captures(&self.capture_files(named, trace), !named.is_empty(), exact_names)
     }
 
     /// Reads the captures beside several traces, each file once.
-    ///
-    /// # Errors
-    /// None so far: a capture that cannot be read is left out.
+    /// Errors: none so far: a capture that cannot be read is left out.
     pub fn captures_beside(&self, traces: &[PathBuf]) -> Result<Captures, RunError> {
         self.read_captures(&self.capture_files_beside(traces), false, false)
     }

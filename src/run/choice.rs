@@ -33,7 +33,6 @@ pub struct WindowChoice {
 
 /// Why there is no window.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum WindowError {
     /// Nothing in the trace looks like a step.
     NoSteps,
@@ -48,7 +47,6 @@ pub enum WindowError {
     },
     /// No CPU slice has the name.
     NoSuchFunction {
-        /// The name.
         name: String,
         /// Names of the trace that are near it, the nearest first.
         near: Vec<String>,
@@ -104,7 +102,6 @@ pub enum Again {
     Step(u64),
     /// By its name, and its position among the slices of this name.
     Slice {
-        /// The name.
         name: String,
         /// The position.
         index: usize,

@@ -13,7 +13,6 @@ const RANGES: usize = 20;
 
 /// Which ranks an answer has, and what is known of those that it should have.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Completeness {
     /// The ranks that are here.
     pub ranks: BTreeSet<u32>,

@@ -10,7 +10,6 @@ use crate::records;
 
 /// The end of a run that has no answer.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum RunError {
     #[error(transparent)]

@@ -76,9 +76,8 @@ impl Run<'_> {
     }
 
     /// Joins parts into one set, which can be written as one file. Parts that are not whole are left out.
-    ///
-    /// # Errors
-    /// Parts that were made with other options than `asked`, or with different ones; no part that is whole; damage where nothing may be damaged.
+    /// Errors: parts that were made with other options than `asked`, or with different ones; no part that is whole; damage where nothing may be
+    /// damaged.
     pub fn joined_parts(&self, files: &[PathBuf], asked: &str) -> Result<(PartSet, Completeness), RunError> {
         let mut set = self.part_set(files, Some(asked).filter(|asked| !asked.is_empty()))?;
         let wrong = set.each(self.part_threads(), |entry| entry.part().err());
@@ -133,10 +132,8 @@ impl Run<'_> {
     }
 
     /// The stacks of all ranks, by parts. Parts that cannot be read are left out.
-    ///
-    /// # Errors
-    /// No part that can be read, parts that were made with other options than the question's, a rank that is there twice, and damage where nothing
-    /// may be damaged.
+    /// Errors: no part that can be read, parts that were made with other options than the question's, a rank that is there twice, and damage where
+    /// nothing may be damaged.
     pub fn stacks_of_parts(&self, files: &[PathBuf], question: &StackQuestion) -> Result<StackAnswer, RunError> {
         let mut set = self.part_set(files, Some(&*question.asked).filter(|asked| !asked.is_empty()))?;
         check_twice(&set)?;

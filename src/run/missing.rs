@@ -22,9 +22,6 @@ use crate::store::{Name, Store};
 use crate::time::{Ns, Window};
 
 /// The reason why a trace has no stacks; `None` if it has any.
-///
-/// # Errors
-/// What SQLite fails with.
 pub fn explain(database: &Database, window: Window, reduction: &StackReduction) -> Result<Option<Missing>, Error> {
     if reduction.has_stacks() {
         return Ok(None);

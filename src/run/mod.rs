@@ -2,9 +2,9 @@
 //! reductions become the answer.
 //!
 //! ```text
-//! paths ─▶ files ─▶ sources ─┬─▶ traces (window, captures; read in parallel) ─▶ stacks, ranks, parts ─┬─▶ an answer
-//!                            ├─▶ parts that were written before ──────────────────────────────────────┤
-//!                            └─▶ records ─────────────────────────────────────────────────────────────┘
+//! paths ─▶ inputs ─┬─▶ traces (window, captures; read in parallel) ─▶ stacks, ranks, parts ─┬─▶ an answer
+//!                  ├─▶ parts that were written before ──────────────────────────────────────┤
+//!                  └─▶ records ─────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Nothing here prints or asks. What happens meanwhile is an [`Event`], which a [`Watcher`] gets; it also chooses where a question leaves that
@@ -15,14 +15,11 @@
 //! The stacks of several traces, and who of their ranks waits for whom:
 //!
 //! ```
-//! use nccl_stacks::attribution::selection::Wanted;
-//! use nccl_stacks::operations::clocks::ClockMode;
-//! use nccl_stacks::run::sources::Sources;
-//! use nccl_stacks::run::{RankQuestion, Run, RunError, StackQuestion, TraceQuestion};
+//! use nccl_stacks::{ClockMode, Inputs, RankQuestion, Run, RunError, StackQuestion, TraceQuestion, Wanted};
 //!
 //! # fn main() -> Result<(), RunError> {
 //! let run = Run::default();
-//! let files = Sources::sort(&["testdata/ranks".into()])?;
+//! let files = Inputs::sort(&["testdata/ranks".into()])?;
 //! let question = StackQuestion { traces: TraceQuestion::about(Wanted::collectives()), ..StackQuestion::default() };
 //! let stacks = run.stacks(&files.traces, &question)?.report;
 //! assert_eq!(stacks.traces.len(), 4);
@@ -62,7 +59,7 @@ mod captures;
 mod choice;
 mod completeness;
 mod error;
-pub mod files;
+pub mod inputs;
 mod merging;
 pub mod missing;
 mod next_steps;
@@ -73,7 +70,6 @@ mod records;
 pub mod running;
 mod runs;
 pub mod slices;
-pub mod sources;
 mod stacks;
 mod traces;
 mod watch;

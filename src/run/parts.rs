@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::RunError;
-use super::files::is_read_once;
+use super::inputs::is_read_once;
 use super::ranks::{RankQuestion, about, ranks_of_trace};
 use super::reading::Run;
 use super::records::{damage_lines, give_ranks, left_out_operations};
@@ -21,9 +21,7 @@ use crate::report::format::visible;
 
 /// The parts of some traces.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct PartsOfTraces {
-    /// By trace.
     pub parts: Vec<TracePart>,
     /// What has no part, in sentences.
     pub lost: Vec<String>,
@@ -38,9 +36,7 @@ impl PartsOfTraces {
 
 impl Run<'_> {
     /// The parts of some traces. The question's [`asked`](RankQuestion::asked) is written into them.
-    ///
-    /// # Errors
-    /// As [`Run::reduce`], and a given rank of no trace.
+    /// Errors: as [`Run::reduce`], and a given rank of no trace.
     pub fn parts(&self, files: &[PathBuf], question: &RankQuestion) -> Result<PartsOfTraces, RunError> {
         let how = &question.traces.stacks;
         let by = |prepared: Prepared<'_>| {
@@ -90,9 +86,7 @@ impl Run<'_> {
     }
 
     /// The parts of records that say when kernels ran, and on which rank. `asked` is written into them.
-    ///
-    /// # Errors
-    /// As [`Run::records`], a given rank of no file, and records that do not say it.
+    /// Errors: as [`Run::records`], a given rank of no file, and records that do not say it.
     pub fn parts_of_records(
         &self,
         files: &[PathBuf],

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::completeness::Completeness;
 use super::error::RunError;
+use super::inputs::Inputs;
 use super::missing;
 use super::reading::Run;
 use super::runs::TraceOfRun;
-use super::sources::Sources;
 use super::stacks::timeline;
 use super::traces::{Prepared, Reduced, ReducedTraces, Reducer, TraceQuestion};
 use crate::analysis::losses::Losses;
@@ -41,9 +41,7 @@ pub struct RankQuestion {
 
 /// The ranks of some files.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct RanksOfFiles {
-    /// The ranks.
     pub ranks: Vec<RankReduction>,
     /// What a page needs beside them, if the answer is drawn.
     pub page: PageParts,
@@ -64,7 +62,6 @@ impl RanksOfFiles {
 
 /// What a page needs of traces beside their ranks.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct PageParts {
     /// The stacks of all traces; `None` if nothing is drawn.
     pub stacks: Option<StackReport>,
@@ -87,10 +84,8 @@ struct OnPage {
 
 impl Run<'_> {
     /// The ranks of traces, of parts that were written before, or of both. A part that cannot be used is left out.
-    ///
-    /// # Errors
-    /// As [`Run::reduce`]; parts of which none can be used, or that were made with other options; a given rank of no trace.
-    pub fn ranks(&self, files: &Sources, question: &RankQuestion) -> Result<RanksOfFiles, RunError> {
+    /// Errors: as [`Run::reduce`]; parts of which none can be used, or that were made with other options; a given rank of no trace.
+    pub fn ranks(&self, files: &Inputs, question: &RankQuestion) -> Result<RanksOfFiles, RunError> {
         let mut found = RanksOfFiles::default();
         if !files.parts.is_empty() {
             let asked = Some(&*question.asked).filter(|asked| !asked.is_empty() || !files.traces.is_empty());
@@ -157,9 +152,7 @@ impl Run<'_> {
     }
 
     /// The ranks beside each other.
-    ///
-    /// # Errors
-    /// Ranks without any collective, and what [`Compared::from_reductions`] fails with.
+    /// Errors: ranks without any collective, and what [`Compared::from_reductions`] fails with.
     pub fn compare(&self, ranks: Vec<RankReduction>, clock: ClockMode) -> Result<Compared, RunError> {
         if ranks.iter().all(|part| part.rows.is_empty()) {
             let is_damaged = ranks.iter().any(|part| part.damage.is_unknown());

@@ -90,9 +90,6 @@ impl<'w> Run<'w> {
     }
 
     /// A trace's bytes.
-    ///
-    /// # Errors
-    /// As [`input::open`].
     pub fn input(&self, trace: &Path) -> Result<Input, Error> {
         let mut input = input::open(trace)?;
         input.limits = self.reading.limits;
@@ -100,9 +97,6 @@ impl<'w> Run<'w> {
     }
 
     /// Loads a trace, ready for questions in SQL. Without all arguments the tables are for this library's own queries only.
-    ///
-    /// # Errors
-    /// As [`Run::load_all`].
     pub fn open(&self, trace: &Path, options: LoadOptions) -> Result<Database, RunError> {
         let store = self.load_all(&[trace.to_owned()], options)?;
         let open = if options.args == ArgsWanted::All { Database::open } else { Database::of_tables };
@@ -110,9 +104,7 @@ impl<'w> Run<'w> {
     }
 
     /// Loads several traces into one store; without any it is empty. A file that cannot be read is left out, unless all are like that.
-    ///
-    /// # Errors
-    /// What [`load_all`] fails with, and damage where nothing may be damaged.
+    /// Errors: what [`load_all`] fails with, and damage where nothing may be damaged.
     pub fn load_all(&self, traces: &[PathBuf], options: LoadOptions) -> Result<Store, RunError> {
         let result = load_all(traces, options, |progress| self.report(Event::Progress(progress)));
         self.report(Event::ReadingEnded);
@@ -131,9 +123,6 @@ impl<'w> Run<'w> {
     }
 
     /// Reports times that are probably nanoseconds, and refuses what is damaged if nothing may be.
-    ///
-    /// # Errors
-    /// Damage where nothing may be damaged.
     pub fn check(&self, loaded: &Loaded) -> Result<(), RunError> {
         if self.reading.time.is_none() {
             for trace in loaded.store.in_nanoseconds() {

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::error::RunError;
+use super::inputs::record_files;
 use super::reading::Run;
 use super::running::{STANDSTILL, settle};
 use super::runs::{NamedRun, sentence};
-use super::sources::record_files;
 use crate::analysis::hang::{HangReport, Outcome, hang};
 use crate::analysis::recording::{Loss, covered, losses};
 use crate::operation::{Operation, Source};
@@ -28,25 +28,17 @@ const LAST_CALLS: usize = 1 << 14;
 
 impl Run<'_> {
     /// The records of all files and folders.
-    ///
-    /// # Errors
-    /// Files of which none has records, and damage where nothing may be damaged.
+    /// Errors: files of which none has records, and damage where nothing may be damaged.
     pub fn records(&self, paths: &[PathBuf], keep: Keep) -> Result<Records, RunError> {
         self.read_records(paths, keep, true)
     }
 
     /// The same for an answer that says itself what is wrong with the files.
-    ///
-    /// # Errors
-    /// As [`Run::records`].
     pub fn records_without_notes(&self, paths: &[PathBuf], keep: Keep) -> Result<Records, RunError> {
         self.read_records(paths, keep, false)
     }
 
     /// Whether a job hangs by some files, and what is wrong with these. Recordings of a job that runs are read once more, unless nothing has moved for `wait`.
-    ///
-    /// # Errors
-    /// As [`Run::records`].
     pub fn hang(&self, paths: &[PathBuf], wait: Option<Duration>) -> Result<(HangReport, Vec<String>), RunError> {
         let read = || {
             let of_files = read_each(&record_files(paths)?, Keep::Ends(LAST_CALLS), self.threads());
@@ -245,9 +237,7 @@ pub fn left_out_operations(found: &RecordedReductions) -> Vec<String> {
 }
 
 /// Sets ranks that are given for files of records.
-///
-/// # Errors
-/// A name that no file or several files have, and a file of several ranks.
+/// Errors: a name that no file or several files have, and a file of several ranks.
 pub fn give_ranks(given: &[GivenRank], records: &mut Records) -> Result<(), RunError> {
     for GivenRank { rank, trace } in given {
         let of = format!("--rank {rank}={}", trace.display());

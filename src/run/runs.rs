@@ -124,9 +124,7 @@ impl Run<'_> {
     }
 
     /// The records of one of the runs that were found, and the sentence that says which, if there are several.
-    ///
-    /// # Errors
-    /// A run that is not there.
+    /// Errors: a run that is not there.
     pub(super) fn records_of_run(
         &self,
         of_files: Vec<Records>,
@@ -145,9 +143,7 @@ impl Run<'_> {
     }
 
     /// The traces of one run, if some rank is there twice. Says which run that is.
-    ///
-    /// # Errors
-    /// A run that is not there.
+    /// Errors: a run that is not there.
     pub(super) fn traces_of_run<T>(
         &self,
         traces: Vec<T>,

@@ -16,9 +16,6 @@ use crate::time::{Ns, Window};
 
 /// The CPU slices that a name means, in time order: exactly this name, or if there is none and it is a [`Pattern`] with wildcards or a regular
 /// expression, the slices that match.
-///
-/// # Errors
-/// An invalid pattern, and what SQLite fails with.
 pub fn functions(database: &Database, name: &str, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
     let pattern = Some(Pattern::parse(name)?).filter(|pattern| !pattern.is_plain());
     let (mut exact, mut matching) = (Vec::new(), Vec::new());
@@ -36,9 +33,6 @@ pub fn functions(database: &Database, name: &str, launches: &Launches, on: Windo
 }
 
 /// The slices that look like steps: the most likely first, then in time order.
-///
-/// # Errors
-/// What SQLite fails with.
 pub fn steps(database: &Database, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
     let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
     let annotations =
@@ -105,9 +99,6 @@ impl KernelTime {
 }
 
 /// The names of CPU slices nearest to one that was not found: first the names that contain it, then the names spelled alike.
-///
-/// # Errors
-/// What SQLite fails with.
 pub fn nearest_names(database: &Database, wanted: &str, limit: usize) -> Result<Vec<String>, Error> {
     let names = database.rows(queries::CPU_NAMES, [], |row| row.get::<_, String>(1))?;
     let wanted = wanted.replace(['%', '*'], "").to_lowercase();

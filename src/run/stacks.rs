@@ -43,9 +43,7 @@ pub struct StackQuestion {
 
 /// The stacks of some traces. There may be none.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct StackAnswer {
-    /// The stacks.
     pub report: StackReport,
     /// Why there are no stacks, if there are none, by trace.
     pub missing: Vec<(String, Missing)>,
@@ -63,9 +61,6 @@ pub struct StackAnswer {
 
 impl Run<'_> {
     /// Finds the stacks of traces.
-    ///
-    /// # Errors
-    /// As [`Run::reduce`].
     pub fn stacks(&self, files: &[PathBuf], question: &StackQuestion) -> Result<StackAnswer, RunError> {
         let how = &question.traces.stacks;
         let by = |prepared: Prepared<'_>| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::choice::{Start, WindowChoice, WindowError};
 use super::error::RunError;
-use super::files::is_named_like_a_trace;
+use super::inputs::is_named_like_a_trace;
 use super::reading::Run;
 use super::watch::Event;
 use super::window::Manner;
@@ -65,7 +65,6 @@ impl TraceQuestion {
 /// One trace, ready to be reduced.
 #[derive(Debug)]
 pub struct Prepared<'a> {
-    /// Its name.
     pub name: &'a str,
     /// The trace.
     pub database: &'a Database,
@@ -91,7 +90,6 @@ impl Prepared<'_> {
 /// What a trace is reduced to.
 #[derive(Debug)]
 pub struct Reduced<T> {
-    /// The reduction.
     pub reduction: T,
     /// The trace's name.
     pub name: String,
@@ -142,9 +140,7 @@ pub struct Reducer<'r, T> {
 
 impl Run<'_> {
     /// Loads the traces of some files, and reduces each of them.
-    ///
-    /// # Errors
-    /// What reading and reducing a trace fails with. A file that cannot be read is left out, unless all are like that.
+    /// Errors: what reading and reducing a trace fails with. A file that cannot be read is left out, unless all are like that.
     pub fn reduce<T: Send>(
         &self,
         files: &[PathBuf],
@@ -229,9 +225,7 @@ impl Run<'_> {
 
     /// Loads the traces of a file one after the other, so that one is in memory at a time. What concerns an archive as a whole is reported and
     /// returned.
-    ///
-    /// # Errors
-    /// What loading fails with, and what `each` fails with, which ends the load.
+    /// Errors: what loading fails with, and what `each` fails with, which ends the load.
     pub fn each_trace(
         &self,
         file: &Path,

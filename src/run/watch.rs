@@ -11,7 +11,6 @@ use super::choice::{Again, NotChosen, WindowChoice};
 
 /// Something that a run reports.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Event<'a> {
     /// How far the only input has been read.
     Progress(Progress),
@@ -42,7 +41,6 @@ pub enum Event<'a> {
     Window {
         /// How it was chosen.
         chosen: Chosen<'a>,
-        /// The window.
         window: Window,
     },
     /// A file cannot be read, and is left out.
@@ -57,9 +55,7 @@ pub enum Event<'a> {
 
 /// How a window was chosen.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Chosen<'a> {
-    /// By its times.
     Times {
         /// Whether a function was named, too, which does not count then.
         overrides_function: bool,
@@ -70,9 +66,7 @@ pub enum Chosen<'a> {
     AllSteps,
     /// It is the time in which the kernels of a damaged trace survived, by when they ran.
     Survived,
-    /// It is a slice.
     Slice {
-        /// The slice.
         slice: &'a Candidate,
         /// If its function was named: its place among the slices of this name, and how many there are.
         place: Option<(usize, usize)>,
@@ -105,9 +99,7 @@ pub trait Watcher: Sync {
     }
 
     /// Chooses one of these slices by its position. Starts are shown from `origin`, the trace's first instant.
-    ///
-    /// # Errors
-    /// Nothing was chosen, which ends the run.
+    /// Errors: nothing was chosen, which ends the run.
     fn choose(&self, list: &[Candidate], origin: Ns) -> Result<usize, NotChosen> {
         let _ = (list, origin);
         Err(NotChosen::Left)

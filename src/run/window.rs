@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::choice::{Again, Start, WindowChoice, WindowError};
 use super::error::RunError;
-use super::files::is_read_once;
+use super::inputs::is_read_once;
 use super::reading::Run;
 use super::slices;
 use super::watch::{Chosen, Event};
@@ -39,9 +39,7 @@ impl Manner {
 
 impl Run<'_> {
     /// The window of the only trace, and what has to start in it, which differs from the question if the trace ends early.
-    ///
-    /// # Errors
-    /// A window that the trace does not have, or that is not certain.
+    /// Errors: a window that the trace does not have, or that is not certain.
     pub fn only_window(
         &self,
         choice: &WindowChoice,
@@ -52,9 +50,6 @@ impl Run<'_> {
     }
 
     /// The window for a question that is not about kernels: the whole trace is all of it, even where the trace ends early.
-    ///
-    /// # Errors
-    /// As [`Run::only_window`].
     pub fn only_window_of_anything(
         &self,
         choice: &WindowChoice,
@@ -187,9 +182,7 @@ impl Run<'_> {
     }
 
     /// The window that the watcher chooses in the first of several traces, for all of them; `None` where there is nothing to choose.
-    ///
-    /// # Errors
-    /// As [`Run::only_window`], and a first trace that cannot be read.
+    /// Errors: as [`Run::only_window`], and a first trace that cannot be read.
     pub fn window_for_all(
         &self,
         choice: &WindowChoice,

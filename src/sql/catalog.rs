@@ -19,9 +19,6 @@ pub struct Catalog {
 
 impl Catalog {
     /// Reads the names, including tables and views created by the user.
-    ///
-    /// # Errors
-    /// The error of SQLite.
     pub fn read(database: &Database) -> Result<Self, Error> {
         let ranks =
             rank_tables::TABLES.iter().chain(rank_tables::OF_ONE).filter(|_| database.source().compare.is_some());

@@ -23,7 +23,6 @@ use crate::time::parse_nanos;
 pub struct Header {
     /// What it answers.
     pub about: String,
-    /// What one row is.
     pub row: String,
     /// What it means that there is no row; empty if the header does not say so.
     pub nothing: String,
@@ -53,7 +52,6 @@ pub struct Param {
 pub struct TitledColumn {
     /// Its name in SQL.
     pub name: String,
-    /// Its title.
     pub title: String,
     /// The word for its unit.
     pub unit: String,
@@ -73,9 +71,7 @@ const NONE: &str = "none";
 
 impl Header {
     /// Reads the comments at the beginning of a query. A query without such comments has an empty header.
-    ///
-    /// # Errors
-    /// A sentence about the first line that has not this form.
+    /// Errors: a sentence about the first line that has not this form.
     pub fn parse(sql: &str) -> Result<Self, String> {
         let mut header = Header::default();
         let (mut reads, mut free) = (String::new(), String::new());
@@ -141,9 +137,7 @@ impl Param {
     }
 
     /// Its value, from the texts that a user gave for it, or else its default.
-    ///
-    /// # Errors
-    /// A sentence, if the texts have not its type, or if there is neither text nor default.
+    /// Errors: a sentence, if the texts have not its type, or if there is neither text nor default.
     pub fn value(&self, given: &[&str]) -> Result<Value, String> {
         let Param { name, kind, default, .. } = self;
         let text = match (given, default.as_str()) {

@@ -57,25 +57,16 @@ pub struct Database {
 
 impl Database {
     /// Opens an in-memory database whose tables read the store, with all functions and views.
-    ///
-    /// # Errors
-    /// If SQLite itself cannot be started.
     pub fn open(store: Store) -> Result<Self, Error> {
         Database::open_with(store, None)
     }
 
     /// The same with the captures of the trace's CUDA graphs, so that `kernel_launch` has their call paths.
-    ///
-    /// # Errors
-    /// The same.
     pub fn open_with(store: Store, captures: Option<Captures>) -> Result<Self, Error> {
         Database::whole(Source::new(store, captures))
     }
 
     /// The same with the tables `rank` and `collective_match`. Calls `compare` when a query first reads one of them.
-    ///
-    /// # Errors
-    /// The same.
     pub fn open_with_ranks(store: Store, captures: Option<Captures>, compare: Compare) -> Result<Self, Error> {
         let mut source = Source::new(store, captures);
         source.compare = Some(compare);
@@ -98,9 +89,6 @@ impl Database {
     }
 
     /// Adds a user's own families to those that the function `in_family` knows.
-    ///
-    /// # Errors
-    /// The same.
     pub fn with_families(self, own: OwnFamilies) -> Result<Self, Error> {
         functions::register_families(&self.connection, own)?;
         Ok(self)
@@ -121,9 +109,6 @@ impl Database {
     }
 
     /// The same with only the tables, which are all that the project's own queries need.
-    ///
-    /// # Errors
-    /// The same.
     pub fn of_tables(store: Store) -> Result<Self, Error> {
         Database::over(Source::new(store, None))
     }
@@ -161,9 +146,6 @@ impl Database {
     }
 
     /// Runs one of the project's queries and collects its rows.
-    ///
-    /// # Errors
-    /// The error of SQLite or of `row`.
     pub fn rows<T>(
         &self,
         query: Query,

@@ -91,9 +91,7 @@ const OF_WINDOW: [&str; 3] = ["start", "end", "window_on"];
 
 impl NamedQuery {
     /// Reads the header of a query.
-    ///
-    /// # Errors
-    /// A sentence, if the header has not its form.
+    /// Errors: a sentence, if the header has not its form.
     pub fn new(name: String, sql: Cow<'static, str>) -> Result<Self, String> {
         let header = Header::parse(&sql).map_err(|why| format!("{name}: {why}"))?;
         Ok(NamedQuery { name, sql, header })
@@ -117,9 +115,7 @@ impl NamedQuery {
 
     /// The values of its parameters, by name, except those of the window. `given` are names and texts. Those of a query without a header are numbers if they
     /// look like numbers.
-    ///
-    /// # Errors
-    /// A sentence, if a value has not its type, or lacks.
+    /// Errors: a sentence, if a value has not its type, or lacks.
     pub fn values(&self, given: &[(String, String)]) -> Result<Vec<(String, Value)>, String> {
         let texts = |name: &str| -> Vec<&str> {
             given.iter().filter(|(known, _)| known == name).map(|(_, text)| text.as_str()).collect()

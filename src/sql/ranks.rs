@@ -45,9 +45,7 @@ pub struct RankRows {
 /// A rank of the job.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RankRow {
-    /// The rank.
     pub rank: RankId,
-    /// Its trace.
     pub machine: TraceId,
     /// The name of its trace.
     pub trace: String,
@@ -72,9 +70,7 @@ pub struct RankRow {
 /// A collective on one rank, and how it is matched.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MatchRow {
-    /// Its kernel.
     pub kernel: SliceId,
-    /// Its rank.
     pub rank: RankId,
     /// The number of the collective, equal on all ranks.
     pub number: u32,
@@ -99,7 +95,6 @@ pub struct MatchRow {
 /// A piece of the critical path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathRow {
-    /// Its rank.
     pub rank: RankId,
     /// The kernel, copy or call; of a latency the launch, of idle time what starts after it. `None` where a thread is woken, or leaves a collective of
     /// CPUs.

@@ -92,9 +92,6 @@ fn refusal(action: &AuthAction<'_>) -> Option<String> {
 
 impl Database {
     /// Restricts statements from now on to queries, and to creating tables and views in memory.
-    ///
-    /// # Errors
-    /// Only if SQLite fails.
     pub fn restrict(&mut self) -> Result<Watch, Error> {
         let watch = Watch::default();
         let authorizer = watch.clone();

@@ -91,7 +91,6 @@ impl Source {
         }
     }
 
-    /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }

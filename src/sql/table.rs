@@ -15,7 +15,6 @@ use crate::store::strings::StringId;
 /// One value of a table: a column of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell<'a> {
-    /// NULL.
     Null,
     /// An integer.
     Int(i64),
@@ -72,7 +71,6 @@ pub(super) enum Lookup {
 
 /// A column of a table.
 pub struct Column {
-    /// Its name.
     pub name: &'static str,
     /// Its declared type in SQLite; empty if its values have several types.
     pub sql_type: &'static str,
@@ -114,14 +112,12 @@ pub(super) fn size(value: Option<u64>) -> Cell<'static> {
 /// A table. Its rows are numbered from 0.
 pub struct Table {
     pub(super) name: &'static CStr,
-    /// Number of rows.
     pub rows: fn(&Source) -> usize,
     /// Its columns, in order.
     pub columns: &'static [Column],
 }
 
 impl Table {
-    /// Its name.
     pub fn name(&self) -> &'static str {
         self.name.to_str().expect("the names of all tables are ASCII literals")
     }

@@ -41,6 +41,28 @@ fn records_are_at_their_kernels() {
     assert_eq!(found.values().sum::<u64>(), 28);
 }
 
+/// An archive of records is what its folder is, for every command that takes both traces and records: 4 dumps with 4, 4, 3 and 4 entries.
+#[test]
+fn an_archive_of_records_is_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("job.tar");
+    let mut tar = tar::Builder::new(std::fs::File::create(&archive).unwrap());
+    tar.append_dir_all("hang", testdata("records/hang")).unwrap();
+    tar.into_inner().unwrap();
+    let database = folder.path().join("job.sqlite");
+    for input in [&testdata("records/hang")[..], archive.to_str().unwrap()] {
+        assert_eq!(ask(&[input], "SELECT count(*) FROM collective"), [["15"]], "{input}");
+        let output = run(&["export", input, "--sqlite", database.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let copy = rusqlite::Connection::open(&database).unwrap();
+        assert_eq!(copy.query_row("SELECT count(*) FROM collective", [], |row| row.get::<_, i64>(0)).unwrap(), 15);
+        drop(copy);
+        std::fs::remove_file(&database).unwrap();
+        let described = stdout(&run(&["describe", input]));
+        assert!(described.starts_with("These are NCCL's own records"), "{input}: {described}");
+    }
+}
+
 #[test]
 fn records_alone_are_tables_and_exports() {
     let dumps = testdata("records/hang");

@@ -7,7 +7,6 @@ use crate::layout::RINGS;
 /// What a record describes. The numbers and the parent are documented with each kind; words that are not mentioned are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-#[non_exhaustive]
 pub enum Kind {
     /// The parent ended. `a`: the result of a call. `KernelChannel` and `KernelPhase` have no `Stop`: their ends are the states 22 and 31.
     Stop = 1,

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 /// Anything that prevents an answer.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     #[error("{}: there is no such file", path.display())]
     NoSuchFile { path: PathBuf },

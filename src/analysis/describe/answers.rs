@@ -15,7 +15,6 @@ use crate::operation::Source;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Possible {
     /// Yes, for nearly everything that the question is about.
     Yes,
@@ -40,7 +39,6 @@ pub(super) const NOT_OF_NSYS: &str = "Nsight Systems does not record that; torch
 /// The answer of a trace to a question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Answer {
     /// The question.
     #[serde(flatten)]
@@ -69,7 +67,6 @@ pub struct Answer {
 /// The answer of records to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RecordAnswer {
     /// The question.
     #[serde(flatten)]

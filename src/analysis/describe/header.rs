@@ -15,7 +15,6 @@ use crate::store::Store;
 /// A version named in the header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Version {
     /// What has the version: `CUDA runtime`, `NCCL`.
     pub of: &'static str,
@@ -28,7 +27,6 @@ pub struct Version {
 /// The GPUs with one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Gpus {
     /// Their name; `None` if it is empty in the header.
     pub name: Option<String>,
@@ -39,7 +37,6 @@ pub struct Gpus {
 /// A process group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct ProcessGroup {
     /// PyTorch's name for it, usually a number.
     pub name: Option<String>,
@@ -52,7 +49,6 @@ pub struct ProcessGroup {
 /// What the header of a trace says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct HeaderFacts {
     /// What wrote the trace.
     #[cfg_attr(test, schemars(with = "String"))]

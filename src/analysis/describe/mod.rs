@@ -82,7 +82,6 @@ impl Descriptions {
 /// The slices of a category.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct CategoryCount {
     /// The category; `None` for slices without one.
     pub category: Option<String>,
@@ -93,7 +92,6 @@ pub struct CategoryCount {
 /// An important category without any slice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct MissingCategory {
     /// The category by its Kineto name.
     pub category: &'static str,
@@ -106,7 +104,6 @@ pub struct MissingCategory {
 /// The rank of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RankFact {
     /// The rank.
     pub rank: u32,
@@ -117,7 +114,6 @@ pub struct RankFact {
 /// A trace, and which questions it can answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct TraceDescription {
     /// Facts from the header.
     #[serde(flatten)]
@@ -167,7 +163,6 @@ pub struct TraceDescription {
 /// NCCL's own records, and which questions they can answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RecordsDescription {
     /// One row per source.
     pub sources: Vec<SourceRow>,

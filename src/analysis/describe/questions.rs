@@ -12,7 +12,6 @@ use crate::names::values::{KERNEL_CHANNELS, OPERATIONS, PROXY_STEPS};
 /// A question, in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Question {
     /// Its name, which stays the same.
     pub name: &'static str,
@@ -29,7 +28,6 @@ pub struct Question {
 
 /// What a trace must have before a question applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Basis {
     /// Kernels.
     Kernels,

@@ -11,7 +11,6 @@ use crate::records::{Records, Remark};
 /// What a source recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct SourceRow {
     /// Its name.
     pub source: &'static str,

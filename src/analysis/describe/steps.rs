@@ -15,7 +15,6 @@ use crate::store::strings::StringId;
 /// Steps of one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct StepCount {
     /// Their name, without their numbers.
     pub name: String,

@@ -28,7 +28,6 @@ use crate::store::strings::StringId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Lack {
     /// It runs in the backward pass, on a thread without Python.
     Backward,

@@ -12,7 +12,6 @@ const OTHER_PROFILER: &str = "torch.profiler, which records what Nsight Systems 
 
 /// How many questions files of one kind can answer. Each is counted once, whatever the number of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Answered {
     /// The number of questions that apply to any of the files.
     pub questions: u64,
@@ -24,7 +23,6 @@ pub struct Answered {
 
 /// What to turn on first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct First {
     /// The setting, or for records what to record with.
     pub turn_on: &'static str,

@@ -32,7 +32,6 @@ use crate::names::frames::UserCode;
 
 /// A key to group kernels by.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub enum GroupBy {
     /// The call stack, with the call paths of the capture and of the forward pass.
     Stack,
@@ -56,7 +55,6 @@ pub enum GroupBy {
     Stream,
     /// The process group of a collective.
     Group,
-    /// The collective.
     Collective,
     /// The size class of a collective: a range between powers of two.
     Size,
@@ -96,9 +94,7 @@ impl GroupBy {
     }
 
     /// Parses a key: its name, and a pattern or an argument name after a colon where it takes one.
-    ///
-    /// # Errors
-    /// If the name is unknown, the pattern invalid, or the argument has no name.
+    /// Errors: if the name is unknown, the pattern invalid, or the argument has no name.
     pub fn parse(text: &str) -> Result<GroupBy, Error> {
         let unknown =
             || Error::BadGroupKey { key: text.to_owned(), known: GroupBy::names().collect::<Vec<_>>().join(", ") };
@@ -125,7 +121,6 @@ impl GroupBy {
 
 /// The keys to group by.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Grouping {
     /// The keys, outermost first. Without keys, kernels are not grouped.
     pub by: Vec<GroupBy>,
@@ -193,7 +188,6 @@ impl Grouping {
 /// Kernels with equal values of all keys.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct GroupedKernels {
     /// The value of each key as text. Modules are joined by dots, callers by semicolons, outermost first. A value that is not recorded is `(not
     /// recorded)`.
@@ -248,7 +242,6 @@ impl GroupedKernels {
 /// The chosen kernels in groups.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Grouped {
     /// The keys of `--group-by`, outermost first; empty for stacks.
     #[serde(rename = "grouped_by")]
@@ -274,9 +267,7 @@ pub const MOST_GROUPS: usize = 10_000;
 
 /// Groups that are only added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Others {
-    /// The number of groups.
     pub groups: u64,
     /// The totals of their kernels.
     pub totals: Totals,

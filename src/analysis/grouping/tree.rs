@@ -7,7 +7,6 @@ use crate::analysis::cost::{Order, Totals};
 
 /// A line of the tree.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct Branch {
     /// The number of levels above it.
     pub depth: usize,

@@ -90,12 +90,10 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// The value with a number.
     pub(super) fn get(&self, number: u32) -> GroupValue {
         self.all[number as usize].clone()
     }
 
-    /// The number of a value.
     pub(super) fn number(&mut self, value: GroupValue) -> u32 {
         let next = self.all.len() as u32;
         *self.numbers.entry(value).or_insert_with_key(|value| {

@@ -12,7 +12,6 @@ use crate::records::Records;
 /// The ranks of a group.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct MatrixRow {
     /// The group's name, as in the other answers.
     pub group: String,
@@ -23,7 +22,6 @@ pub struct MatrixRow {
 /// A rank in a group.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Cell {
     /// The rank.
     pub rank: u32,
@@ -38,7 +36,6 @@ pub struct Cell {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum CellState {
     /// It called something different from the others.
     Odd,

@@ -46,7 +46,6 @@ pub(crate) use warnings::merged;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Outcome {
     /// Some ranks wait for others that do not arrive.
     Hung,
@@ -72,7 +71,6 @@ fn shows_what_is_open(source: Source) -> bool {
 /// collectives for so long.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Standstill {
     /// In how many groups.
     pub group_count: usize,
@@ -84,7 +82,6 @@ pub struct Standstill {
 /// The answer about a job. Ranks are those of the job, or within the communicator where a group's `ranks_are_local` says so.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct HangReport {
     /// Which of several runs this is, and where the others are, in a sentence; `None` if there is one.
     pub run: Option<String>,
@@ -143,7 +140,6 @@ pub struct HangReport {
 /// A group in which ranks wait for others, or have done less than others.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct HungGroup {
     /// Its name and ranks.
     #[serde(flatten)]
@@ -178,7 +174,6 @@ pub struct HungGroup {
 /// A group with incomplete operations that all ranks with records have enqueued.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct OpenGroup {
     /// Its name and ranks.
     #[serde(flatten)]
@@ -203,7 +198,6 @@ pub struct OpenGroup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum EvidenceKind {
     /// The ranks enqueued nothing after `last`; the peers wait in `sequence`.
     NeverEnqueued,
@@ -253,7 +247,6 @@ impl EvidenceKind {
 /// A fact that the records prove.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Evidence {
     /// The kind.
     pub kind: EvidenceKind,
@@ -284,7 +277,6 @@ impl Evidence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Still {
     /// Nothing is known: its records have no times.
     Unknown,

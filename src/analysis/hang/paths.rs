@@ -12,7 +12,6 @@ use crate::records::Records;
 /// Two call paths side by side, outermost caller first.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct ComparedPaths {
     /// The rank at fault.
     pub rank: u32,

@@ -14,7 +14,6 @@ use crate::time::Ns;
 /// The process of a rank. What the source does not say is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RankProcess {
     /// The rank of the job.
     pub rank: Option<u32>,
@@ -46,7 +45,6 @@ pub struct RankProcess {
 /// one.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct ComparedProcesses {
     /// How many processes.
     pub process_count: usize,
@@ -96,7 +94,6 @@ pub(super) fn without_ranks(records: &Records) -> (Option<ComparedProcesses>, Ve
     (compared, fewer)
 }
 
-/// The process of a rank of a group.
 fn of_group(processes: &Processes, group: &RecordedGroup, rank: u32) -> Option<RankProcess> {
     let process = match group.is_global {
         true => processes.of_rank(rank)?,

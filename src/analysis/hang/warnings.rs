@@ -12,7 +12,6 @@ const TELLING: &[&str] = &["mismatch", "cuda", "network", "system"];
 /// A warning of NCCL, and the processes that printed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct NcclWarning {
     /// What it is about: `network`, `cuda`, `system`, `mismatch` or `other`.
     pub kind: &'static str,

@@ -23,7 +23,6 @@ use crate::time::Ns;
 
 pub use sums::pairs;
 
-/// Options for pairs.
 #[derive(Debug, Clone, Default)]
 pub struct PairOptions {
     /// Keep module names as they are. By default, trailing digits are folded ([`crate::names::frames::fold`]).
@@ -35,7 +34,6 @@ pub struct PairOptions {
 /// The pairs of one or more traces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct PairReport {
     /// The names of the traces that are added up.
     #[cfg_attr(test, schemars(length(min = 1)))]
@@ -64,7 +62,6 @@ pub struct PairReport {
 /// How pairs were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Pairing {
     /// The number of numbered nodes that began in the window or launched a kernel in it.
     pub nodes: u64,
@@ -103,7 +100,6 @@ pub struct Pairing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Problem {
     /// No operator has the node's number: the forward pass began before the trace, or ran where nothing is recorded.
     Orphan,
@@ -139,7 +135,6 @@ pub enum Problem {
 /// The number of occurrences of a problem, and the first few.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Finding {
     /// The number of nodes or flows.
     #[cfg_attr(test, schemars(range(min = 1)))]
@@ -152,7 +147,6 @@ pub struct Finding {
 /// A node with a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Example {
     /// The trace; `None` if there is only one.
     pub trace: Option<String>,
@@ -169,7 +163,6 @@ pub struct Example {
 /// An operator of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Operator {
     /// Its name.
     pub name: String,
@@ -182,7 +175,6 @@ pub struct Operator {
 /// What operators cost, with the kernels launched in them. A kernel counts once, at the innermost operator of a pair or node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Side {
     /// The number of operators: in the forward pass those that made a node, each once; in the backward pass the nodes, as often as they ran.
     pub operators: u64,
@@ -198,7 +190,6 @@ pub struct Side {
 /// What kernels cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Load {
     /// The number of kernels that are not collectives.
     pub kernels: u64,
@@ -228,7 +219,6 @@ pub struct Load {
 /// The kernels of the window by the place of their launch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Launchers {
     /// All kernels.
     pub all: Load,
@@ -246,7 +236,6 @@ pub struct Launchers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Tie {
     /// The forward operator, found by number or flow.
     Pair,
@@ -269,7 +258,6 @@ impl Tie {
 /// Nodes of one name whose operators share their name, headline and module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct PairedNodes {
     /// The module of the forward operator: the path of its `nn.Module` frames, joined by dots; otherwise its `Module Hierarchy`; otherwise `(not
     /// recorded)`.
@@ -293,7 +281,6 @@ pub struct PairedNodes {
 /// What the backward pass of a module costs, excluding nested modules.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Module {
     /// Its path, as in `groups`.
     pub module: String,

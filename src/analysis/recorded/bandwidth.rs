@@ -15,7 +15,6 @@ const ROUNDING: f64 = 0.000_6;
 /// How recorded bus bandwidths compare with computed ones.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct BandwidthCheck {
     /// The number of operations with a recorded bandwidth.
     #[cfg_attr(test, schemars(range(min = 1)))]

@@ -19,7 +19,6 @@ use crate::time::Ns;
 /// Operations of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct CensusRow {
     /// The source that recorded them.
     #[cfg_attr(test, schemars(with = "crate::operations::written::Source"))]
@@ -56,7 +55,6 @@ pub struct CensusRow {
 /// Sizes from one power of two to the next, as nccl-tests counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct SizeClass {
     /// The smallest size of the class, in bytes.
     pub from_bytes: u64,

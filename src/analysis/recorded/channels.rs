@@ -13,7 +13,6 @@ use crate::time::Ns;
 /// The channels of a rank.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct ChannelRow {
     /// The communicator: its description and ranks, or NCCL's hash.
     pub communicator: Option<String>,
@@ -37,7 +36,6 @@ pub struct ChannelRow {
 /// How uneven the channels are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Imbalance {
     /// The mean over the channels.
     pub mean: f64,

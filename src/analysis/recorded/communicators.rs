@@ -11,7 +11,6 @@ use crate::records::Records;
 /// A communicator, combining what all sources know.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct CommunicatorRow {
     /// Its label in all tables: its description and ranks, or NCCL's hash.
     pub communicator: String,
@@ -31,7 +30,6 @@ pub struct CommunicatorRow {
     pub sources: Vec<&'static str>,
 }
 
-/// A row for each communicator.
 pub(super) fn count(records: &Records, communicators: &Communicators) -> Vec<CommunicatorRow> {
     let row = |(at, known): (usize, &Communicator)| CommunicatorRow {
         communicator: communicators.title(Some(at)).unwrap_or_default(),

@@ -39,7 +39,6 @@ const INSPECTOR_LEAST_BYTES: u64 = 8192;
 
 /// Which kernel times a recording could have had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Asked {
     /// NCCL loaded no plugin.
     NoPlugin,
@@ -51,7 +50,6 @@ pub enum Asked {
 
 /// A problem. Ranks are ranks within the communicator, or of the job if only that is known; those of a hang are ranks of the job.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum Diagnosis {
     /// Ranks have done less than others, or something different.
     Hang {
@@ -72,14 +70,11 @@ pub enum Diagnosis {
     NotRecorded {
         /// Why, in the operating system's words.
         why: String,
-        /// The number of processes.
         processes: u64,
     },
     /// A collective of one size ran with different algorithms or protocols: ranks disagree, or NCCL changed its choice.
     MixedMethods {
-        /// The communicator.
         communicator: Option<String>,
-        /// The collective.
         collective: String,
         /// The size in bytes.
         bytes: u64,
@@ -88,26 +83,18 @@ pub enum Diagnosis {
     },
     /// A channel takes far longer than the others of its rank.
     SlowChannel {
-        /// The communicator.
         communicator: Option<String>,
-        /// The rank.
         rank: Option<u32>,
-        /// The channel.
         channel: u32,
-        /// The number of channels.
         channels: u64,
         /// Its time as a multiple of their mean.
         ratio: f64,
     },
     /// A link has far less bandwidth than the others of its communicator.
     SlowLink {
-        /// The communicator.
         communicator: Option<String>,
-        /// The rank.
         rank: Option<u32>,
-        /// The peer.
         peer: i64,
-        /// The channel.
         channel: u32,
         /// `send` or `receive`.
         direction: &'static str,
@@ -124,7 +111,6 @@ pub enum Diagnosis {
         bound: &'static str,
         /// Its largest share on any of the ranks.
         share: f64,
-        /// The ranks.
         ranks: Vec<u32>,
     },
     /// Recorded bandwidths differ from those computed from size and time.
@@ -136,7 +122,6 @@ pub enum Diagnosis {
     },
     /// Numbers between those of a rank's recorded operations are missing.
     Gaps {
-        /// The source.
         source: Source,
         /// The number of missing operations.
         missing: u64,
@@ -145,7 +130,6 @@ pub enum Diagnosis {
     },
     /// Ranks of a communicator have no recordings here.
     RanksNotHere {
-        /// The communicator.
         communicator: String,
         /// The number of ranks with recordings.
         here: u64,
@@ -153,12 +137,7 @@ pub enum Diagnosis {
         size: u64,
     },
     /// Ranks of a communicator have files here that contain none of its operations.
-    NoOperations {
-        /// The communicator.
-        communicator: String,
-        /// The ranks.
-        ranks: Vec<u32>,
-    },
+    NoOperations { communicator: String, ranks: Vec<u32> },
     /// Inspector omits small operations, and the records have none.
     SmallLeftOut {
         /// The smallest recorded size, in bytes.
@@ -166,9 +145,7 @@ pub enum Diagnosis {
     },
     /// No operation of a source has a duration.
     NoTimes {
-        /// The source.
         source: Source,
-        /// The number of operations.
         operations: u64,
         /// Whether it recorded the channels of their kernels, so that only the ends of these are missing.
         has_channels: bool,
@@ -181,7 +158,6 @@ pub enum Diagnosis {
         what: &'static str,
         /// The number of occurrences.
         count: u64,
-        /// The number of files.
         files: u64,
     },
     /// Parts of files could not be used.
@@ -190,7 +166,6 @@ pub enum Diagnosis {
         what: &'static str,
         /// The number of occurrences.
         count: u64,
-        /// The number of files.
         files: u64,
     },
 }

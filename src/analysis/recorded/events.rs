@@ -10,7 +10,6 @@ use crate::time::Ns;
 /// Events of a kind that are no operations, and no channels, proxy operations or steps of any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct EventRow {
     /// The kind: transfers of a network plugin, work of the proxy thread, phases of kernels, synchronisations and batches of copy engines.
     #[cfg_attr(test, schemars(extend("enum" = ["net-ib", "net-socket", "net-plugin", "proxy-control", "kernel-phase", "ce-sync", "ce-batch", "unknown"])))]

@@ -8,7 +8,6 @@ use crate::records::{RecordFile, Records, Remark};
 /// A file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct FileRow {
     /// Its name, prefixed with the name of its archive.
     pub name: String,

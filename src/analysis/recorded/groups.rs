@@ -11,7 +11,6 @@ use crate::time::Ns;
 /// Groups of one kind, depth and number of operations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct GroupRow {
     /// `calls`: called between `ncclGroupStart` and `ncclGroupEnd`, or alone; `kernel`: planned together by NCCL.
     #[cfg_attr(test, schemars(extend("enum" = ["calls", "kernel"])))]

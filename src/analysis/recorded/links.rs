@@ -17,7 +17,6 @@ use crate::time::Ns;
 /// A channel between a rank and a peer, in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct LinkRow {
     /// The communicator: its description and ranks, or NCCL's hash.
     pub communicator: Option<String>,
@@ -52,7 +51,6 @@ pub struct LinkRow {
 /// The bytes sent from one rank to another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct PairRow {
     /// The communicator: its description and ranks, or NCCL's hash.
     pub communicator: Option<String>,

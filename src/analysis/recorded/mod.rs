@@ -38,7 +38,6 @@ use flows::FlowReport;
 /// What was recorded.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RecordsReport {
     /// The problems, most important first.
     #[serde(skip)]

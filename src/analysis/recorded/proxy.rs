@@ -14,7 +14,6 @@ use crate::time::Ns;
 /// The summed time that proxy steps spent in each phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Phases {
     /// Waiting for the GPU to fill the buffer of a send, or to empty that of a receive.
     #[serde(rename = "gpu_wait_ns")]
@@ -63,7 +62,6 @@ impl Phases {
 /// The phases of a rank's steps in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct ProxyRow {
     /// The communicator: its description and ranks, or NCCL's hash.
     pub communicator: Option<String>,

@@ -14,7 +14,6 @@ const ERRORS: f64 = 3.0;
 /// The median of at least 16 values, and its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Steady {
-    /// The median.
     pub median: f64,
     /// Its standard error.
     pub error: f64,

@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::analysis::diff::Bound;
+use crate::ranks::change::RankChangeBound;
+use crate::report::Form;
+use crate::report::diff::DiffAnswer;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueHint};
 use clap_complete::Shell;
-use nccl_stacks::analysis::diff::Bound;
-use nccl_stacks::ranks::change::RankChangeBound;
-use nccl_stacks::report::Form;
-use nccl_stacks::report::diff::DiffAnswer;
 
 use super::ranks::{RankOf, parse_rank};
 use super::shared::{Climbing, Reading, Selection, Span, parse_limit};

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::report::Form;
+use crate::report::describe::DescribeAnswer;
 use clap::Args;
-use nccl_stacks::report::Form;
-use nccl_stacks::report::describe::DescribeAnswer;
 
 use super::shared::Reading;
 use super::words::form_of;

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 
-use nccl_stacks::attribution::selection::ALL_FAMILIES;
-use nccl_stacks::names::families::FAMILIES;
+use crate::attribution::selection::ALL_FAMILIES;
+use crate::names::families::FAMILIES;
 
 /// Accepts any name. Clap's own list of possible values would refuse users' families.
 #[derive(Debug, Clone, Copy)]

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::report::Form;
+use crate::report::hang::HangAnswer;
+use crate::time::Ns;
 use clap::Args;
-use nccl_stacks::report::Form;
-use nccl_stacks::report::hang::HangAnswer;
-use nccl_stacks::time::Ns;
 
 use super::shared::{OneRun, Reading, parse_length};
 use super::words::{Colour, form_of};

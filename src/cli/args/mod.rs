@@ -17,8 +17,8 @@ mod words;
 
 use std::path::PathBuf;
 
+use crate::report::{Form, StacksAnswer};
 use clap::{Args, Parser, Subcommand};
-use nccl_stacks::report::{Form, StacksAnswer};
 
 pub(crate) use commands::{Completions, Diff, DiffBound, Export, Man, Repair, Sql};
 pub(crate) use describe::Describe;

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::report::Form;
+use crate::report::pairs::PairsAnswer;
 use clap::Args;
-use nccl_stacks::report::Form;
-use nccl_stacks::report::pairs::PairsAnswer;
 
 use super::shared::{Reading, Span, parse_limit};
 use super::words::{Colour, Sort, form_of, sort_of_costs};

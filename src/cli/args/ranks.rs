@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+pub(crate) use crate::ranks::reduction::GivenRank as RankOf;
+use crate::ranks::verdict::RankBound;
+use crate::report::Form;
+use crate::report::ranks::RankAnswer;
 use clap::Args;
-pub(crate) use nccl_stacks::ranks::reduction::GivenRank as RankOf;
-use nccl_stacks::ranks::verdict::RankBound;
-use nccl_stacks::report::Form;
-use nccl_stacks::report::ranks::RankAnswer;
 
 use super::shared::{Climbing, OneRun, Reading, Selection, Span, parse_limit};
 use super::words::{Colour, WhichClock, WhichOutliers, form_of};

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::report::Form;
+use crate::report::recorded::RecordsAnswer;
 use clap::Args;
-use nccl_stacks::report::Form;
-use nccl_stacks::report::recorded::RecordsAnswer;
 
 use super::shared::{OneRun, Reading, parse_limit};
 use super::words::form_of;

@@ -3,14 +3,14 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
+use crate::analysis::grouping::{GroupBy, Grouping};
+use crate::analysis::steps::StepRange;
+use crate::attribution::selection::OwnFamilies;
+use crate::parts::InputFile;
+use crate::run::{Start, WindowChoice};
+use crate::time::{Ns, parse_nanos};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use nccl_stacks::analysis::grouping::{GroupBy, Grouping};
-use nccl_stacks::analysis::steps::StepRange;
-use nccl_stacks::attribution::selection::OwnFamilies;
-use nccl_stacks::parts::InputFile;
-use nccl_stacks::run::{Start, WindowChoice};
-use nccl_stacks::time::{Ns, parse_nanos};
 
 use super::families::FamilyName;
 use super::size::parse_size;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::ranks::what_if::Rule;
+use crate::report::Form;
+use crate::report::ranks::WhatIfAnswer;
 use clap::Args;
-use nccl_stacks::ranks::what_if::Rule;
-use nccl_stacks::report::Form;
-use nccl_stacks::report::ranks::WhatIfAnswer;
 
 use super::ranks::OfRanks;
 use super::words::{Colour, form_of};

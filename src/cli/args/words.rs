@@ -2,14 +2,14 @@
 //!
 //! The variants have no docs: clap would show them in a long help for each option.
 
+use crate::analysis::cost::Order;
+use crate::attribution::launches::WindowOn;
+use crate::operations::clocks::ClockMode;
+use crate::operations::outliers::Outliers;
+use crate::report::{Answer, Form, Weight};
+use crate::time::TimeRule;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use nccl_stacks::analysis::cost::Order;
-use nccl_stacks::attribution::launches::WindowOn;
-use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::operations::outliers::Outliers;
-use nccl_stacks::report::{Answer, Form, Weight};
-use nccl_stacks::time::TimeRule;
 
 /// The parser of --format with the forms of an answer.
 pub(crate) fn form_of<A: Answer>() -> impl TypedValueParser<Value = Form> {

@@ -13,8 +13,8 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use nccl_stacks::attribution::selection::{OwnFamilies, Pattern};
-use nccl_stacks::error::Error;
+use crate::attribution::selection::{OwnFamilies, Pattern};
+use crate::error::Error;
 
 use crate::cli::failure::Failure;
 

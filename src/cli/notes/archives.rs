@@ -1,11 +1,11 @@
 //! Notes on archives: their traces, and their other files.
 
-use nccl_stacks::damage::Damage;
-use nccl_stacks::input::containers::{Findings, InnerDamage};
-use nccl_stacks::report::format::{count, duration, visible};
-use nccl_stacks::run::files::is_named_like_a_trace;
-use nccl_stacks::store::Store;
-use nccl_stacks::time::Window;
+use crate::damage::Damage;
+use crate::input::containers::{Findings, InnerDamage};
+use crate::report::format::{count, duration, visible};
+use crate::run::inputs::is_named_like_a_trace;
+use crate::store::Store;
+use crate::time::Window;
 
 use crate::cli::terminal::say;
 

@@ -1,10 +1,10 @@
 //! Notes on coverage: how many kernels have a launch and by what evidence, and what the stacks leave out.
 
-use nccl_stacks::analysis::stacks::{Coverage, StackReport, Unattributed, UnattributedKernel};
-use nccl_stacks::attribution::capture::CaptureTally;
-use nccl_stacks::attribution::launches::{Evidence, Reason, WindowOn};
-use nccl_stacks::report;
-use nccl_stacks::report::format::{count, duration, kernels, shorten_right, visible};
+use crate::analysis::stacks::{Coverage, StackReport, Unattributed, UnattributedKernel};
+use crate::attribution::capture::CaptureTally;
+use crate::attribution::launches::{Evidence, Reason, WindowOn};
+use crate::report;
+use crate::report::format::{count, duration, kernels, shorten_right, visible};
 
 use crate::cli::terminal::{detail, note};
 

@@ -1,13 +1,13 @@
 //! Notes on a diff: what it leaves out, what makes its traces hard to compare, and which bounds are exceeded.
 
-use nccl_stacks::analysis::cost::Order;
-use nccl_stacks::analysis::delta::Per;
-use nccl_stacks::analysis::diff::{Bound, Diff};
-use nccl_stacks::analysis::launching_steps::LaunchingSteps;
-use nccl_stacks::ranks::change::RankChanges;
-use nccl_stacks::report;
-use nccl_stacks::report::format::{change, count, duration, kernels, value};
-use nccl_stacks::time::Ns;
+use crate::analysis::cost::Order;
+use crate::analysis::delta::Per;
+use crate::analysis::diff::{Bound, Diff};
+use crate::analysis::launching_steps::LaunchingSteps;
+use crate::ranks::change::RankChanges;
+use crate::report;
+use crate::report::format::{change, count, duration, kernels, value};
+use crate::time::Ns;
 
 use crate::cli::terminal::note;
 

@@ -1,8 +1,8 @@
 //! Why there is no answer, and what the trace has instead.
 
-use nccl_stacks::analysis::missing::{Communication, Missing, NameCount};
-use nccl_stacks::report::format::{WIDTH_WITHOUT_SCREEN, count, duration, kernels, visible};
-use nccl_stacks::report::lists::name_counts;
+use crate::analysis::missing::{Communication, Missing, NameCount};
+use crate::report::format::{WIDTH_WITHOUT_SCREEN, count, duration, kernels, visible};
+use crate::report::lists::name_counts;
 
 use super::some_names;
 use crate::cli::terminal::stderr_size;

@@ -10,12 +10,12 @@ mod window;
 use std::path::Path;
 use std::time::Duration;
 
-use nccl_stacks::export::cut::Copied;
-use nccl_stacks::load::Loaded;
-use nccl_stacks::report::damage_lines::store_lines;
-use nccl_stacks::report::format::{count, duration, kernels, size, visible};
-use nccl_stacks::run::WindowChoice;
-use nccl_stacks::store::Store;
+use crate::export::cut::Copied;
+use crate::load::Loaded;
+use crate::report::damage_lines::store_lines;
+use crate::report::format::{count, duration, kernels, size, visible};
+use crate::run::WindowChoice;
+use crate::store::Store;
 
 use super::terminal::{is_verbose, note, say};
 

@@ -1,9 +1,9 @@
 //! Notes on the window: which was taken, or why there is none, with the options that choose one.
 
-use nccl_stacks::report::format::{duration, shell_word, thread, visible};
-use nccl_stacks::report::lists::candidates;
-use nccl_stacks::run::{Again, Chosen, WindowError};
-use nccl_stacks::time::{Ns, Window};
+use crate::report::format::{duration, shell_word, thread, visible};
+use crate::report::lists::candidates;
+use crate::run::{Again, Chosen, WindowError};
+use crate::time::{Ns, Window};
 
 use crate::cli::terminal::{note, say};
 
@@ -88,7 +88,6 @@ pub(crate) fn window_text(error: &WindowError) -> String {
         WindowError::SeveralToChooseIn => {
             "--interactive chooses in one trace; for several choose with --function-name and --index".to_owned()
         }
-        other => other.to_string(),
     }
 }
 

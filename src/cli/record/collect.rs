@@ -8,11 +8,11 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use crate::error::Error;
+use crate::report::format::{count, size};
+use crate::run::inputs::record_files;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use nccl_stacks::error::Error;
-use nccl_stacks::report::format::{count, size};
-use nccl_stacks::run::sources::record_files;
 use nccl_stacks_recorder_format::Header as Recording;
 use nccl_stacks_recorder_format::layout::{MAGIC, RECORD, RINGS, RINGS_AT};
 use tar::{EntryType, GnuExtSparseHeader, Header};

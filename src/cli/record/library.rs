@@ -10,8 +10,8 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::error::Error;
-use nccl_stacks::run::sources::RECORDER_LIBRARY;
+use crate::error::Error;
+use crate::run::inputs::RECORDER_LIBRARY;
 
 use super::trust;
 use crate::cli::failure::Failure;

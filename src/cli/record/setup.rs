@@ -6,7 +6,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::error::Error;
+use crate::error::Error;
 
 use super::{library, trust};
 use crate::cli::args::{EventKind, Record};

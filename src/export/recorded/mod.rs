@@ -18,19 +18,16 @@ use crate::records::Records;
 
 /// A file of a conversion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Converted {
     /// The subfolder of the output folder; empty for the output folder itself.
     pub folder: String,
     /// `rank_3.log`.
     pub name: String,
-    /// Its text.
     pub text: String,
 }
 
 /// How much of the records a conversion could use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Coverage {
     /// The number of operations written.
     pub written: u64,

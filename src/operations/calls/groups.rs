@@ -33,7 +33,6 @@ const DIFFERENCES: usize = 1 << 26;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Role {
     /// The source names it.
     Named,
@@ -59,7 +58,6 @@ impl Role {
 
 /// Ranks that call collectives together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CallGroup {
     /// What it is for.
     pub role: Role,
@@ -73,7 +71,6 @@ pub struct CallGroup {
 
 /// The groups, and the layout that they show.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct CallGroups {
     /// All groups of two or more ranks.
     pub groups: Vec<CallGroup>,

@@ -11,7 +11,6 @@ use super::Calls;
 /// How a model is divided over the ranks, inferred from equal streams of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Layout {
     /// The number of ranks that share each layer.
     #[cfg_attr(test, schemars(range(min = 1)))]
@@ -65,7 +64,6 @@ impl Layout {
         Some(Layout { tensor: number(size)?, pipeline: number(world / stage)?, data: number(stage / size)? })
     }
 
-    /// How many ranks a stage has.
     fn stage_ranks(&self) -> u32 {
         (self.tensor * self.data).max(1)
     }

@@ -20,7 +20,6 @@ const CONTROL: u64 = 1024;
 
 /// A call of NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Call {
     /// When NCCL was entered.
     pub time: Ns,
@@ -34,9 +33,7 @@ pub struct Call {
 
 /// A function with its number of elements.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub struct CallKind {
-    /// The collective.
     pub collective: Option<Arc<str>>,
     /// What this rank gives.
     pub in_elements: Option<u64>,
@@ -58,9 +55,7 @@ impl CallKind {
 
 /// The calls of a rank on a stream, or in a communicator where the source names it.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Stream {
-    /// The rank.
     pub rank: u32,
     /// The handle of the stream; of a communicator that of its first call.
     pub handle: Option<u64>,
@@ -81,7 +76,6 @@ impl Stream {
 
 /// The calls of all ranks.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Calls {
     /// What is called.
     pub kinds: Vec<CallKind>,

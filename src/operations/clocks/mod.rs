@@ -35,11 +35,9 @@ pub enum ClockMode {
 
 /// The clocks of a job's ranks.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Clocks {
     /// What was asked for.
     pub mode: ClockMode,
-    /// By rank.
     pub ranks: Vec<RankClock>,
     /// How many collectives the estimate is from.
     pub anchors: u64,
@@ -51,7 +49,6 @@ pub struct Clocks {
 
 /// What comparing the clocks of a job's ranks finds.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum ComparedClocks {
     /// All times are possible, some of them without what was taken out of the matches.
     Possible(Clocks),
@@ -71,7 +68,6 @@ const WORSE_BY: Ns = Ns(25_000);
 
 /// One rank's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[non_exhaustive]
 pub struct RankClock {
     /// The lowest rank whose clock it is compared with; `None` if it is not aligned with any.
     pub component: Option<usize>,
@@ -91,7 +87,6 @@ pub struct RankClock {
 
 /// How far the ends of one collective are apart once the clocks are aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Residual {
     /// Half are closer than this.
     #[serde(rename = "median_ns")]
@@ -137,9 +132,7 @@ impl Clocks {
     }
 
     /// Compares the clocks of a job's ranks. A collective whose times are impossible is taken out of the matches, one for each group.
-    ///
-    /// # Errors
-    /// The proof that the traces do not fit together.
+    /// Errors: the proof that the traces do not fit together.
     pub fn compare(ranks: &[RankRows<'_>], matches: &mut Matches, mode: ClockMode) -> Result<ComparedClocks, Unfit> {
         let mut excluded: Vec<usize> = Vec::new();
         let mut first_proof: Option<Unfit> = None;

@@ -27,7 +27,6 @@ use sequences::{RecordSequence, TraceSequence};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Unjoined {
     /// Its rank has no trace here.
     OtherRank,
@@ -76,7 +75,6 @@ impl Unjoined {
 /// How the records of a file fit a process group of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct JoinedGroup {
     /// The source.
     #[serde(serialize_with = "name_of")]
@@ -109,7 +107,6 @@ fn name_of<S: serde::Serializer>(source: &Source, serializer: S) -> Result<S::Ok
 
 /// Which record is of which kernel.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Joined {
     /// By operation of the records: its kernel, or why it has none.
     pub kernels: Vec<Option<Result<SliceId, Unjoined>>>,

@@ -24,7 +24,6 @@ pub(super) struct Lateness {
     pub(super) is_by_length: bool,
 }
 
-/// The lateness of a rank.
 #[derive(Default)]
 pub(super) struct RankLateness {
     pub(super) lag: Ns,

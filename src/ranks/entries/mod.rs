@@ -48,7 +48,6 @@ const QUARTERS: usize = 3;
 /// Which ranks enter late.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct EntryReport {
     /// The number of calls read.
     pub calls: u64,
@@ -79,7 +78,6 @@ pub struct EntryReport {
 /// A group of ranks.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct EntryGroup {
     /// Its purpose.
     pub role: Role,
@@ -105,7 +103,6 @@ pub struct EntryGroup {
 /// A rank in a group.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct EntryRank {
     /// The rank.
     pub rank: u32,
@@ -151,7 +148,6 @@ pub struct EntryRank {
 /// A rank that enters late.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct SlowRank {
     /// The rank.
     pub rank: u32,
@@ -172,7 +168,6 @@ pub struct SlowRank {
 /// A rank that was once much later than ranks usually are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Delay {
     /// The rank.
     pub rank: u32,
@@ -195,7 +190,6 @@ pub struct Delay {
 /// How the clocks compare.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct EntryClock {
     /// `one-host`: all ranks are on one host. `hosts`: the offset of each host is subtracted. `unknown`: nothing shows the hosts of the ranks, and
     /// times are taken as they are.
@@ -213,7 +207,6 @@ pub struct EntryClock {
 /// A host's clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct HostOffset {
     /// The host.
     pub host: String,

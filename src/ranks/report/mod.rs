@@ -32,7 +32,6 @@ use crate::time::{Ns, Window};
 /// The ranks of a job compared.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RankReport {
     /// What is wrong with the traces.
     pub damage: Losses,
@@ -107,7 +106,6 @@ pub struct RankReport {
 /// How long a rank waited, and how long others waited for it.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RankWaits {
     /// The rank.
     pub rank: u32,
@@ -180,7 +178,6 @@ pub struct RankWaits {
 /// Waiting as judged by the lengths of kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct ByLengths {
     /// How long it waited.
     #[serde(rename = "waited_ns")]
@@ -197,7 +194,6 @@ pub struct ByLengths {
 /// The collectives launched from a stack, over all ranks.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct StackWaits {
     /// The frame that best shows where the stack comes from; `None` if none does.
     pub headline: Option<String>,
@@ -258,7 +254,6 @@ pub struct StackWaits {
 /// What a rank sends and receives in all. In the all-to-alls of experts it receives what it then computes, and sends it back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct RankLoad {
     /// Its number.
     pub rank: u32,
@@ -304,7 +299,6 @@ impl StackWaits {
 /// Bus bandwidths as nccl-tests defines them, in GB/s (10⁹ bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct TransferBandwidth {
     /// Over the time without waiting, in GB/s.
     #[serde(rename = "transfer_gb_per_s")]
@@ -317,7 +311,6 @@ pub struct TransferBandwidth {
 /// A process group, or two ranks that send and receive.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct GroupWaits {
     /// Its name and ranks.
     #[serde(flatten)]
@@ -350,7 +343,6 @@ pub struct GroupWaits {
 /// A step, or a span of time.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct StepWaits {
     /// Its index among the steps of that rank, or among the spans of time.
     #[serde(skip)]
@@ -386,7 +378,6 @@ pub struct StepWaits {
 /// A rank that waited for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Pair {
     /// The waiting rank.
     pub rank: u32,
@@ -401,7 +392,6 @@ pub struct Pair {
 /// Collectives of one kind, size and number of ranks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct SizeRow {
     /// Their name.
     pub collective: String,
@@ -425,7 +415,6 @@ pub struct SizeRow {
 /// How the clocks compare.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct ClockReport {
     /// How they are compared. `align`: by the ends of collectives. `trust`: as they are. `none`: not at all, as asked for. `refused`: aligning failed
     /// for all ranks. For the last two, waiting is measured by the lengths of kernels.
@@ -447,7 +436,6 @@ pub struct ClockReport {
 /// The residual as separate fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct ResidualFields {
     /// How far apart the ends of a collective are after alignment: the median. `None` without clocks.
     #[cfg_attr(test, schemars(with = "Option<u64>"))]
@@ -462,7 +450,6 @@ pub struct ResidualFields {
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum RanksError {
     /// The reductions do not form a job.
     #[error(transparent)]
@@ -474,7 +461,6 @@ pub enum RanksError {
 
 /// A job with its matches and clocks: the basis of reports and other forms.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Compared {
     /// The ranks.
     pub job: Job,
@@ -498,9 +484,7 @@ impl StackWaits {
 
 impl Compared {
     /// Compares the ranks of these reductions, in any order.
-    ///
-    /// # Errors
-    /// If the reductions do not form a job, or the traces do not match each other.
+    /// Errors: if the reductions do not form a job, or the traces do not match each other.
     pub fn from_reductions(reductions: Vec<RankReduction>, mode: ClockMode) -> Result<Self, RanksError> {
         let mut job = Job::from_reductions(reductions)?;
         loop {

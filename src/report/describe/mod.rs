@@ -9,14 +9,13 @@ use std::io;
 use serde::Serialize;
 
 use super::Screen;
-use super::answer::{Answer, no_such_form};
+use super::answer::Answer;
 use super::document::Document;
 use super::form::Form;
 use crate::analysis::describe::Descriptions;
 
 /// The descriptions of some files.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct DescribeAnswer<'a> {
     /// The files.
     pub descriptions: &'a Descriptions,
@@ -51,9 +50,5 @@ impl Answer for DescribeAnswer<'_> {
 
     fn body(&self, _form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
         text::describe(self.descriptions, screen, out)
-    }
-
-    fn other(&self, form: Form, _out: &mut Vec<u8>) -> io::Result<()> {
-        Err(no_such_form(form))
     }
 }

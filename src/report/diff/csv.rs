@@ -39,9 +39,6 @@ fn each(side: Option<SideTotals>, measure: Order) -> String {
 }
 
 /// Writes the stacks.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     let divided = (diff.per, diff.before.units, diff.after.units);
     write_rows(COLUMNS.iter(), diff.changes.iter().map(|stack| (stack, divided)), out)

@@ -15,15 +15,15 @@ use serde::Serialize;
 pub(crate) use measure::by_what;
 pub use measure::{compared, other_steps, suffix};
 
-use super::answer::{Answer, no_such_form};
+use super::answer::Answer;
 use super::document::Document;
 use super::form::Form;
+use super::html::Page;
 use super::{OnPage, Screen};
 use crate::analysis::diff::Diff;
 
 /// Two traces side by side, and what a page shows besides.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct DiffAnswer<'a> {
     /// What changed.
     pub diff: &'a Diff,
@@ -64,11 +64,11 @@ impl Answer for DiffAnswer<'_> {
         }
     }
 
-    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
-        match form {
-            Form::Csv => csv::write(self.diff, out),
-            Form::Html => page::write(self, out),
-            form => Err(no_such_form(form)),
-        }
+    fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        csv::write(self.diff, out)
+    }
+
+    fn page(&self) -> io::Result<Page<'_>> {
+        page::page(self)
     }
 }

@@ -7,50 +7,31 @@ use super::measure::value;
 use crate::analysis::cost::Order;
 use crate::analysis::delta::Per;
 use crate::analysis::diff::{Change, Diff};
-use crate::report::OnPage;
-use crate::report::answer::Answer;
 use crate::report::column::Column;
-use crate::report::document::Document;
-use crate::report::form::Form;
 use crate::report::format::{growth, shorten_middle};
-use crate::report::html::{Command, Page, labels};
+use crate::report::html::{Page, labels};
 use crate::report::sheet::Sheet;
 
 /// The longest name outside of the page's documents: C++ and compiled code have names of any length.
 const NAME: usize = 400;
 
-/// The document with names that a browser can lay out.
-fn shortened(mut document: Document) -> Document {
-    document.findings.iter_mut().for_each(|finding| finding.what = shorten_middle(&finding.what, NAME));
-    document
-}
-
-pub(super) fn write(answer: &DiffAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    let DiffAnswer { diff, on_page: OnPage { inputs, options, notes, .. } } = answer;
+pub(super) fn page<'a>(answer: &DiffAnswer<'a>) -> io::Result<Page<'a>> {
+    let DiffAnswer { diff, on_page } = answer;
     let mut labels = labels(diff.changes.iter().map(Change::naming));
     labels.iter_mut().flatten().for_each(|name| *name = shorten_middle(name, NAME));
-    let command = |what: &'static str, rest: &str| Command {
-        view: "diff",
-        what,
-        text: format!("nccl-stacks diff {inputs}{options}{rest}"),
-    };
-    let page = Page {
-        kind: "diff",
-        names: format!("{} → {}", diff.before.trace, diff.after.trace),
-        document: shortened(answer.document()),
-        sheets: vec![("changes", sheet(diff, &labels))],
-        documents: vec![("diff", answer.bytes(Form::Json)?)],
-        tables: vec![("diff", answer.bytes(Form::Csv)?)],
-        commands: vec![
-            command("The changes, as a table", ""),
-            command("Everything, for programs", " --format json --output diff.json"),
-            command("For CI: exit code 5 if exposed time grows by a tenth", " --fail-if 'exposed>+10%'"),
+    let names = format!("{} → {}", diff.before.trace, diff.after.trace);
+    let mut page = Page::of("diff", answer, names, on_page)?;
+    page.document.findings.iter_mut().for_each(|finding| finding.what = shorten_middle(&finding.what, NAME));
+    let commands = on_page.commands(
+        "diff",
+        "diff ",
+        &[
+            ("The changes, as a table", ""),
+            ("Everything, for programs", " --format json --output diff.json"),
+            ("For CI: exit code 5 if exposed time grows by a tenth", " --fail-if 'exposed>+10%'"),
         ],
-        notes: notes.clone(),
-        labels,
-        ..Page::default()
-    };
-    page.write(out)
+    );
+    Ok(Page { sheets: vec![("changes", sheet(diff, &labels))], commands, labels, ..page })
 }
 
 const COLUMNS: &[Column<Change>] = &[

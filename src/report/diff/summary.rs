@@ -61,9 +61,6 @@ pub(super) fn damaged(diff: &Diff) -> Vec<String> {
 }
 
 /// Writes the table.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     let sides = [&diff.before, &diff.after];
     let whole = match sides.map(|side| side.summary.gpu_span) {

@@ -33,9 +33,6 @@ fn lines(stack: &Change, measure: Order) -> String {
 }
 
 /// Writes the stacks in lines of at most `width`. Without room for everything the mean is dropped first; then the frames go below.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn write(diff: &Diff, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     if diff.changes.is_empty() {
         return Ok(());

@@ -13,9 +13,6 @@ const MEASURES: &[(&str, Order)] =
     &[("Count", Order::Count), ("GPU time", Order::GpuTime), ("Exposed", Order::Exposed), ("Mean", Order::Mean)];
 
 /// Writes the stacks.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "Found {} call stacks that changed:", diff.changed)?;
     for stack in &diff.changes {

@@ -11,9 +11,10 @@ use std::io;
 
 use serde::Serialize;
 
-use super::answer::{Answer, no_such_form};
+use super::answer::Answer;
 use super::document::Document;
 use super::form::Form;
+use super::html::Page;
 use super::{OnPage, Screen};
 use crate::analysis::hang::HangReport;
 
@@ -22,7 +23,6 @@ pub(super) use words::warned;
 
 /// Whether a job hangs, and how to show it.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct HangAnswer<'a> {
     /// What the records show.
     pub report: &'a HangReport,
@@ -63,10 +63,7 @@ impl Answer for HangAnswer<'_> {
         text::hang(self.report, screen, out)
     }
 
-    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
-        match form {
-            Form::Html => page::hang(self, out),
-            form => Err(no_such_form(form)),
-        }
+    fn page(&self) -> io::Result<Page<'_>> {
+        page::hang(self)
     }
 }

@@ -5,36 +5,25 @@ use std::io;
 use super::HangAnswer;
 use super::words::operation;
 use crate::analysis::hang::{HangReport, HungGroup};
-use crate::report::OnPage;
-use crate::report::answer::Answer;
 use crate::report::column::Column;
-use crate::report::form::Form;
 use crate::report::format::ranks;
-use crate::report::html::{Command, Page};
+use crate::report::html::Page;
 use crate::report::sheet::Sheet;
 
-pub(super) fn hang(answer: &HangAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    let HangAnswer { report, name, on_page: OnPage { inputs, options, notes, .. } } = answer;
-    let command = |what: &'static str, text: String| Command { view: "hang", what, text };
-    let document = answer.document();
-    let page = Page {
-        kind: "hang",
-        names: (*name).to_owned(),
-        notes: [&document.notes[..], notes].concat(),
-        document,
-        sheets: vec![("groups", sheet(report))],
-        documents: vec![("hang", answer.bytes(Form::Json)?)],
-        commands: vec![
-            command("Whether it hangs, with all evidence", format!("nccl-stacks hang {inputs}{options} --verbose")),
-            command(
-                "The same for a script, with exit code 4 if it hangs",
-                format!("nccl-stacks hang {inputs}{options} --json"),
-            ),
-            command("What the records have beside that", format!("nccl-stacks records {inputs}{options}")),
+pub(super) fn hang<'a>(answer: &HangAnswer<'a>) -> io::Result<Page<'a>> {
+    let page = Page::of("hang", answer, answer.name.to_owned(), &answer.on_page)?;
+    let mut commands = answer.on_page.commands(
+        "hang",
+        "hang ",
+        &[
+            ("Whether it hangs, with all evidence", " --verbose"),
+            ("The same for a script, with exit code 4 if it hangs", " --json"),
         ],
-        ..Page::default()
-    };
-    page.write(out)
+    );
+    let others = [("What the records have beside that", "")];
+    commands.extend(answer.on_page.commands("hang", "records ", &others));
+    let notes = [&page.document.notes[..], &page.notes].concat();
+    Ok(Page { sheets: vec![("groups", sheet(answer.report))], commands, notes, ..page })
 }
 
 const COLUMNS: &[Column<HungGroup>] = &[

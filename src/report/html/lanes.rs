@@ -278,9 +278,6 @@ impl Lanes {
     }
 
     /// The form that the page reads.
-    ///
-    /// # Errors
-    /// Returns gzip's error.
     pub(crate) fn pack(&self) -> io::Result<Value> {
         let of = &self.collectives;
         let mut collectives = Columns::default();

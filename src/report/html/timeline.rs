@@ -56,9 +56,6 @@ impl Streams {
     }
 
     /// The form that the page reads.
-    ///
-    /// # Errors
-    /// Returns gzip's error.
     pub(crate) fn pack(&self) -> io::Result<Value> {
         let Timeline { name, rank, window, lanes, rows, exposed, steps, merged, left_out, .. } = &self.timeline;
         let mut kernels = Columns::default();

@@ -38,9 +38,6 @@ fn shown(name: Option<&str>) -> String {
 }
 
 /// Writes groups.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn pairs(report: &PairReport, limit: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     write_rows(COLUMNS.iter(), report.groups.iter().take(limit.unwrap_or(usize::MAX)).map(|group| (group, ())), out)
 }

@@ -9,7 +9,7 @@ use std::io;
 
 use serde::Serialize;
 
-use super::answer::{Answer, no_such_form};
+use super::answer::Answer;
 use super::document::{Document, Finding, FindingKind, Place};
 use super::form::Form;
 use super::format::{count, duration, percent, visible};
@@ -22,9 +22,7 @@ const NOTABLE: f64 = 0.05;
 
 /// Pairs of some traces and how to show them.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct PairsAnswer<'a> {
-    /// The pairs.
     pub report: &'a PairReport,
     /// The name of all traces together.
     pub name: &'a str,
@@ -83,11 +81,8 @@ impl Answer for PairsAnswer<'_> {
         text::pairs(self.report, self.limit, screen, out)
     }
 
-    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
-        match form {
-            Form::Csv => csv::pairs(self.report, self.limit, out),
-            form => Err(no_such_form(form)),
-        }
+    fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        csv::pairs(self.report, self.limit, out)
     }
 }
 

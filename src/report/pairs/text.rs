@@ -67,9 +67,6 @@ fn pair(group: &PairedNodes) -> String {
 }
 
 /// Writes pairs.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn pairs(
     report: &PairReport,
     limit: Option<usize>,

@@ -7,13 +7,13 @@ use serde::Serialize;
 use super::changes_tables::{compared, csv, growth, text, time};
 use crate::analysis::cost::Order;
 use crate::ranks::change::{RankChange, RankChanges, RunWaits, StackChange, Waits};
-use crate::report::answer::{Answer, no_such_form};
+use crate::report::answer::Answer;
 use crate::report::column::Column;
 use crate::report::diff::DiffAnswer;
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
 use crate::report::form::Form;
 use crate::report::format::{count, percent_or_unknown, value};
-use crate::report::html::{Command, Page};
+use crate::report::html::Page;
 use crate::report::sheet::Sheet;
 use crate::report::{OnPage, Screen};
 use crate::time::Ns;
@@ -23,7 +23,6 @@ const NOTABLE: f64 = 0.01;
 
 /// Two runs of many ranks side by side, and what a page shows besides.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct ChangesAnswer<'a> {
     /// What changed.
     pub changes: &'a RankChanges,
@@ -103,38 +102,26 @@ impl Answer for ChangesAnswer<'_> {
         text(self.changes, screen.width, out)
     }
 
-    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
-        match form {
-            Form::Csv => csv(self.changes, out),
-            Form::Html => page(self, out),
-            form => Err(no_such_form(form)),
-        }
+    fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        csv(self.changes, out)
     }
-}
 
-fn page(answer: &ChangesAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    let ChangesAnswer { changes, on_page: OnPage { inputs, options, notes, .. } } = answer;
-    let command = |what: &'static str, rest: &str| Command {
-        view: "diff",
-        what,
-        text: format!("nccl-stacks diff --ranks {inputs}{options}{rest}"),
-    };
-    let page = Page {
-        kind: "ranks-diff",
-        names: format!("{} → {}", changes.before.trace, changes.after.trace),
-        document: answer.document(),
-        sheets: vec![("changes", sheet(changes))],
-        labels: changes.stacks.iter().map(|stack| vec![label(stack)]).collect(),
-        documents: vec![("ranks-diff", answer.bytes(Form::Json)?)],
-        tables: vec![("ranks-diff", answer.bytes(Form::Csv)?)],
-        commands: vec![
-            command("The changes, as a table", ""),
-            command("Everything, for programs", " --format json --output ranks-diff.json"),
-        ],
-        notes: notes.clone(),
-        ..Page::default()
-    };
-    page.write(out)
+    fn page(&self) -> io::Result<Page<'_>> {
+        let names = format!("{} → {}", self.changes.before.trace, self.changes.after.trace);
+        Ok(Page {
+            sheets: vec![("changes", sheet(self.changes))],
+            labels: self.changes.stacks.iter().map(|stack| vec![label(stack)]).collect(),
+            commands: self.on_page.commands(
+                "diff",
+                "diff --ranks ",
+                &[
+                    ("The changes, as a table", ""),
+                    ("Everything, for programs", " --format json --output ranks-diff.json"),
+                ],
+            ),
+            ..Page::of("ranks-diff", self, names, &self.on_page)?
+        })
+    }
 }
 
 fn how_changed(before: f64, after: f64) -> String {

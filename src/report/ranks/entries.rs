@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use super::entry_sentences::{group_name, signed, trust, verdict};
 use crate::ranks::entries::{EntryRank, EntryReport};
-use crate::report::answer::{Answer, no_such_form};
+use crate::report::answer::Answer;
 use crate::report::column::{Align, Cell, Column, Table};
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
 use crate::report::form::Form;
 use crate::report::format::{count, duration, percent};
-use crate::report::html::{Command, Page};
+use crate::report::html::Page;
 use crate::report::sheet::Sheet;
 use crate::report::{OnPage, Screen};
 use crate::time::Ns;
@@ -39,7 +39,6 @@ const COLUMNS: &[Column<EntryRank, String>] = &[
 
 /// Which ranks enter NCCL late, and how to show it.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct EntriesAnswer<'a> {
     /// The entries of all ranks.
     pub report: &'a EntryReport,
@@ -98,11 +97,12 @@ impl Answer for EntriesAnswer<'_> {
         rank_table(self.report, self.limit, screen, out)
     }
 
-    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
-        match form {
-            Form::Html => page(self, out),
-            form => Err(no_such_form(form)),
-        }
+    fn page(&self) -> io::Result<Page<'_>> {
+        let page = Page::of("entries", self, self.name.to_owned(), &self.on_page)?;
+        let commands = [("The same as text", ""), ("Everything, for programs", " --format json --output entries.json")];
+        let notes = [&page.document.notes[..], &page.notes].concat();
+        let commands = self.on_page.commands("entries", "ranks ", &commands);
+        Ok(Page { sheets: vec![("entries", sheet(self.report))], commands, notes, ..page })
     }
 }
 
@@ -169,31 +169,6 @@ fn rank_table(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: 
         writeln!(out, "  … and {left_out} more; above are the latest")?;
     }
     writeln!(out)
-}
-
-/// Writes the page.
-fn page(answer: &EntriesAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    let EntriesAnswer { report, name, on_page: OnPage { inputs, options, notes, .. }, .. } = answer;
-    let command = |what: &'static str, rest: &str| Command {
-        view: "entries",
-        what,
-        text: format!("nccl-stacks ranks {inputs}{options}{rest}"),
-    };
-    let document = answer.document();
-    let page = Page {
-        kind: "entries",
-        names: (*name).to_owned(),
-        notes: [&document.notes[..], notes].concat(),
-        document,
-        sheets: vec![("entries", sheet(report))],
-        documents: vec![("entries", answer.bytes(Form::Json)?)],
-        commands: vec![
-            command("The same as text", ""),
-            command("Everything, for programs", " --format json --output entries.json"),
-        ],
-        ..Page::default()
-    };
-    page.write(out)
 }
 
 /// The table of the page: slow ranks first.

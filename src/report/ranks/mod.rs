@@ -31,13 +31,13 @@ pub use what_if::WhatIfAnswer;
 use super::answer::{Answer, no_such_form};
 use super::document::Document;
 use super::form::Form;
+use super::html::Page;
 use super::{OnPage, Screen};
 use crate::analysis::stacks::StackReport;
 use crate::ranks::report::{Compared, RankReport};
 
 /// A comparison of ranks and how to show it.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct RankAnswer<'a> {
     /// The compared ranks.
     pub compared: &'a Compared,
@@ -115,11 +115,17 @@ impl Answer for RankAnswer<'_> {
         }
     }
 
+    fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        csv::ranks(self.report, out)
+    }
+
+    fn page(&self) -> io::Result<Page<'_>> {
+        page::ranks(self)
+    }
+
     fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
-            Form::Csv => csv::ranks(self.report, out),
             Form::Perfetto => perfetto::ranks(self.compared, self.report, out),
-            Form::Html => page::ranks(self, out),
             form => Err(no_such_form(form)),
         }
     }

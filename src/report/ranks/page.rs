@@ -5,6 +5,7 @@ use std::io;
 use super::RankAnswer;
 use super::document::best_rule;
 use super::table::{self, group_name};
+use super::text::rank_sheet;
 use super::what_if;
 use super::{critical, pipeline};
 use crate::analysis::stacks::StackReport;
@@ -23,11 +24,7 @@ use crate::report::stacks::{StacksAnswer, labels_of, page_documents, stack_sheet
 /// How many pairs of ranks a page that is too large keeps for each stack.
 const PAIRS: usize = 8;
 
-/// Writes the page.
-///
-/// # Errors
-/// Returns the writer's error.
-pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+pub(super) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
     let RankAnswer { compared, name, ref on_page, stacks, .. } = *answer;
     let limited = answer.limited();
     let report = limited.as_ref().unwrap_or(answer.report);
@@ -50,7 +47,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     }
     let rule = document.findings.iter().find_map(|finding| finding.rule.clone());
     let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(StackWaits::naming)), labels_of);
-    let mut sheets = vec![("waits", table::sheet(report))];
+    let mut sheets = vec![("waits", table::sheet(report)), ("ranks", rank_sheet(report))];
     sheets.extend(table::steps_sheet(report).map(|sheet| ("steps", sheet)));
     sheets.extend(report.critical_path.iter().map(|path| ("critical", critical::sheet(path))));
     sheets.extend(report.pipeline.iter().map(|of| ("pipeline", pipeline::sheet(of))));
@@ -67,14 +64,14 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     let of_stacks = stacks.into_iter().flat_map(|stacks| stack_sheets(stacks, &labels));
     let of_stacks: Vec<_> = of_stacks.filter(|(id, _)| !known.contains(id)).collect();
     sheets.extend(of_stacks);
-    let page = Page {
+    Ok(Page {
         kind: "ranks",
         names: name.to_owned(),
         document,
         sheets,
         documents: documents(compared, report, stacks, name)?,
-        shorten: Some(Box::new(|most| {
-            let mut short = report.clone();
+        shorten: Some(Box::new(move |most| {
+            let mut short = answer.limited().unwrap_or_else(|| answer.report.clone());
             short.stacks.truncate(most);
             short.pairs.truncate(PAIRS * most);
             documents(compared, &short, stacks.map(|stacks| stacks.first(most)).as_ref(), name)
@@ -88,8 +85,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
             .map_or_else(|| report.stacks.iter().flat_map(|stack| stack.telling.iter().cloned()).collect(), telling),
         streams: streams(on_page, stacks),
         lanes: Some(lanes),
-    };
-    page.write(out)
+    })
 }
 
 /// The documents of the page.

@@ -11,8 +11,9 @@ use crate::analysis::origin::{Frames, names};
 use crate::names::kernels::short_kernel;
 use crate::ranks::report::{RankReport, RankWaits, StackWaits};
 use crate::report::Screen;
-use crate::report::column::{Align, Column, INDENT, Table};
-use crate::report::format::{count, duration, percent, percent_or_unknown, visible};
+use crate::report::column::{Align, Cell, Column, INDENT, Table};
+use crate::report::format::{count, duration, percent, visible};
+use crate::report::sheet::Sheet;
 use crate::time::Ns;
 
 /// The default number of stacks.
@@ -26,17 +27,23 @@ const EXTREME: usize = 6;
 
 const COLUMNS: &[Column<RankWaits>] = &[
     Column::right("rank", |rank, ()| rank.rank.to_string()),
-    Column::dropped(5, Align::Right, "collectives", |rank, ()| duration(rank.gpu)),
-    Column::right("waited", |rank, ()| time_or_unknown(rank.known(rank.waited))),
-    Column::right("caused", |rank, ()| time_or_unknown(rank.known(rank.caused))),
-    Column::right("late", |rank, ()| rank.known(rank.late_count).map_or_else(|| "?".to_owned(), count)),
-    Column::dropped(4, Align::Right, "transfer", |rank, ()| time_or_unknown(rank.known(rank.transfer))),
-    Column::dropped(3, Align::Right, "queue empty", |rank, ()| percent_or_unknown(rank.queue_empty_share)),
-    Column::dropped(2, Align::Right, "clock", |rank, ()| clock(rank)),
+    Column::number_at(5, "", "collectives", |rank: &RankWaits, ()| Cell::Time(rank.gpu))
+        .means("how long its kernels ran, in sum"),
+    Column::number("", "waited", |rank, ()| Cell::known(rank.known(rank.waited), Cell::Time)),
+    Column::number("", "caused", |rank: &RankWaits, ()| Cell::known(rank.known(rank.caused), Cell::Time))
+        .means("how long the others waited where it came last"),
+    Column::number("", "late", |rank: &RankWaits, ()| Cell::known(rank.known(rank.late_count), Cell::Count))
+        .means("how often it came clearly after the one before it"),
+    Column::number_at(4, "", "transfer", |rank, ()| Cell::known(rank.known(rank.transfer), Cell::Time)),
+    Column::number_at(3, "", "queue empty", |rank: &RankWaits, ()| Cell::known(rank.queue_empty_share, Cell::Share))
+        .means("the share of its time in which nothing was queued on its GPU"),
+    Column::dropped(2, Align::Right, "clock", |rank: &RankWaits, ()| clock(rank))
+        .means("how far its clock is ahead of the job's, and how certain that is"),
 ];
 
-fn time_or_unknown(time: Option<Ns>) -> String {
-    time.map_or_else(|| "?".to_owned(), duration)
+/// The table of a page.
+pub(super) fn rank_sheet(report: &RankReport) -> Sheet {
+    Sheet::from_rows("Ranks", COLUMNS, report.ranks.iter())
 }
 
 /// `+0.630 µs ± 0.400 µs`

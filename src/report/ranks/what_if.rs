@@ -22,7 +22,6 @@ use crate::time::{Ns, Window};
 
 /// Reruns by rules, and how to show them.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct WhatIfAnswer<'a> {
     /// The reruns.
     pub found: &'a WhatIf,
@@ -158,9 +157,12 @@ impl Answer for WhatIfAnswer<'_> {
         out.write_all(table.text().as_bytes())
     }
 
+    fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        write_rows(COLUMNS.iter(), self.rows(), out)
+    }
+
     fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
-            Form::Csv => write_rows(COLUMNS.iter(), self.rows(), out),
             Form::Perfetto => self.trace(out),
             form => Err(no_such_form(form)),
         }

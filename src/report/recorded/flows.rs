@@ -80,9 +80,6 @@ pub(super) fn matrix_sheet(report: &RecordsReport) -> Sheet {
 }
 
 /// The matrices of all runs, a row for each pair of ranks.
-///
-/// # Errors
-/// Returns the writer's error.
 pub fn csv(report: &FlowReport, out: &mut Vec<u8>) -> io::Result<()> {
     let rows = report.runs.iter().flat_map(|run| run.matrix.iter().map(|link| (link, run.folder.clone())));
     write_rows(MATRIX.iter(), rows, out)

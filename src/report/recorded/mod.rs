@@ -13,16 +13,16 @@ use std::io;
 
 use serde::Serialize;
 
-use super::answer::{Answer, no_such_form};
+use super::answer::Answer;
 use super::csv::write_rows;
 use super::document::Document;
 use super::form::Form;
+use super::html::Page;
 use super::{OnPage, Screen};
 use crate::analysis::recorded::RecordsReport;
 
 /// The contents of records and how to show them.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct RecordsAnswer<'a> {
     /// The contents.
     pub report: &'a RecordsReport,
@@ -86,18 +86,18 @@ impl Answer for RecordsAnswer<'_> {
         }
     }
 
-    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
-        match form {
-            // A file has rows of one kind: operations, or the matrices of flow files alone.
-            Form::Csv => match &self.report.flows {
-                Some(flows) if self.report.census.is_empty() => flows::csv(flows, out),
-                _ => {
-                    let rows = self.report.census.iter().take(self.limit.unwrap_or(usize::MAX));
-                    write_rows(table::CENSUS.iter(), rows.map(|row| (row, ())), out)
-                }
-            },
-            Form::Html => page::records(self, out),
-            form => Err(no_such_form(form)),
+    fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        // A file has rows of one kind: operations, or the matrices of flow files alone.
+        match &self.report.flows {
+            Some(flows) if self.report.census.is_empty() => flows::csv(flows, out),
+            _ => {
+                let rows = self.report.census.iter().take(self.limit.unwrap_or(usize::MAX));
+                write_rows(table::CENSUS.iter(), rows.map(|row| (row, ())), out)
+            }
         }
+    }
+
+    fn page(&self) -> io::Result<Page<'_>> {
+        page::records(self)
     }
 }

@@ -120,7 +120,6 @@ fn within(communicator: Option<&str>) -> String {
     communicator.map_or(String::new(), |name| format!(" of {}", visible(name)))
 }
 
-/// The kind of finding that a diagnosis is.
 pub(super) fn kind(diagnosis: &Diagnosis) -> FindingKind {
     match diagnosis {
         Diagnosis::Hang { .. } => FindingKind::Hang,

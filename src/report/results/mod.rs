@@ -18,7 +18,6 @@ use crate::time::Ns;
 
 /// How a result set is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Form {
     /// For people: aligned columns, no wider than the screen.
     Table {
@@ -50,11 +49,8 @@ pub struct Shown {
 /// The title and unit of a column in a table. Other forms have its name and its values as they are.
 #[derive(Debug, Clone)]
 pub struct Titled {
-    /// Its name.
     pub name: String,
-    /// Its title.
     pub title: String,
-    /// Its unit.
     pub unit: Unit,
 }
 
@@ -94,9 +90,6 @@ impl<W: Write> ResultSets<W> {
     }
 
     /// Begins a set with columns of these names.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     pub fn begin(&mut self, columns: &[&str]) -> io::Result<()> {
         if self.begun > 0 {
             self.out.write_all(b"\n")?;
@@ -118,9 +111,6 @@ impl<W: Write> ResultSets<W> {
     }
 
     /// Adds a row.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     pub fn row(&mut self, values: &[ValueRef<'_>]) -> io::Result<()> {
         self.rows = (self.rows.0 + 1, self.rows.1 + 1);
         if self.shown.limit.is_some_and(|limit| self.rows.0 > limit) {
@@ -138,9 +128,6 @@ impl<W: Write> ResultSets<W> {
     }
 
     /// Ends the set.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     pub fn end(&mut self) -> io::Result<()> {
         match self.open.take() {
             Some(Open::Table(_)) if self.rows.0 == 0 && self.shown.heading.is_some() => writeln!(self.out, "none"),
@@ -157,9 +144,6 @@ impl<W: Write> ResultSets<W> {
     }
 
     /// Flushes the writer.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

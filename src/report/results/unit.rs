@@ -17,15 +17,12 @@ pub enum Unit {
     Duration,
     /// A time on the trace's clock in ns, which people see as the time since the start of the window.
     Time,
-    /// Bytes.
     Bytes,
     /// A share from 0 to 1.
     Share,
-    /// A count.
     Count,
     /// A count of exceptions: the column is left out of a table if there are none.
     Exceptions,
-    /// A number with one decimal.
     Decimal,
     /// A ratio of two counts, with two decimals.
     Ratio,

@@ -57,9 +57,6 @@ const TIMES: &[Time] = &[
 ];
 
 /// Writes the window's figures: a line before stacks, otherwise with the longest-running kernels, in a table as wide as the screen.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn figures(report: &StackReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let summary = &report.summary;
     if report.has_answer() && !screen.verbose {

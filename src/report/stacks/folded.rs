@@ -10,9 +10,6 @@ use crate::analysis::weight::Weight;
 use crate::report::frames::lines;
 
 /// Writes the samples whose weight is not zero.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, weight: Weight, out: &mut impl Write) -> io::Result<()> {
     for Sample { frames, kernels } in samples(report) {
         match weight.measure(kernels) {

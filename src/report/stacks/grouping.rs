@@ -72,9 +72,6 @@ const LEAST_STACK: usize = 24;
 const LEAST: usize = 30;
 
 /// Writes the groups as a tree, in lines that fit the screen, and their totals.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn text(groups: &Grouped, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     if groups.are_steps() {
         return steps(groups, screen, out);
@@ -163,9 +160,6 @@ fn largest_stack(group: &GroupedKernels, room: usize) -> String {
 }
 
 /// Writes the groups as a table, one row each.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn table(groups: &Grouped, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     if groups.are_steps() {
         let steps: Vec<&GroupedKernels> = groups.groups.iter().filter(|group| group.step.is_some()).collect();
@@ -182,9 +176,6 @@ pub(super) fn table(groups: &Grouped, width: Option<usize>, out: &mut impl Write
 }
 
 /// Writes the groups, one row each: a column for each key, then numbers without units.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn csv(groups: &Grouped, out: &mut impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     let of_steps = if groups.by.iter().any(|key| key == "step") { STEPS } else { &[] };

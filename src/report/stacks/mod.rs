@@ -24,15 +24,14 @@ use super::answer::{Answer, no_such_form};
 use super::csv::write_rows;
 use super::document::Document;
 use super::form::Form;
+use super::html::Page;
 use super::{OnPage, Screen};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::weight::Weight;
 
 /// The stacks of traces and how to show them.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct StacksAnswer<'a> {
-    /// The stacks.
     pub report: &'a StackReport,
     /// The name of the trace.
     pub trace: &'a str,
@@ -116,15 +115,21 @@ impl Answer for StacksAnswer<'_> {
         }
     }
 
+    fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        if let Some(grouped) = self.report.groups() {
+            return grouping::csv(grouped, out);
+        }
+        let rows = self.report.stacks.iter().chain(&self.report.without_launch);
+        write_rows(table::COLUMNS.iter(), rows.map(|stack| (stack, None)), out)
+    }
+
+    fn page(&self) -> io::Result<Page<'_>> {
+        page::stacks(self)
+    }
+
     fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
         let StacksAnswer { report, trace, weight, .. } = *self;
         match (form, report.groups()) {
-            (Form::Csv, Some(grouped)) => grouping::csv(grouped, out),
-            (Form::Csv, None) => {
-                let rows = report.stacks.iter().chain(&report.without_launch);
-                write_rows(table::COLUMNS.iter(), rows.map(|stack| (stack, None)), out)
-            }
-            (Form::Html, _) => page::stacks(self, out),
             (Form::Script, Some(_)) => {
                 Err(io::Error::other("the form of get_call_stacks.py has only stacks; use another form for groups"))
             }

@@ -9,15 +9,11 @@ use crate::analysis::stacks::{Stack, StackReport};
 use crate::report::answer::Answer;
 use crate::report::form::Form;
 use crate::report::html::timeline::Streams;
-use crate::report::html::{Command, Documents, Page};
+use crate::report::html::{Documents, Page};
 use crate::report::sheet::Sheet;
 
-/// Writes the page of an answer.
-///
-/// # Errors
-/// Returns the writer's error.
-pub(super) fn stacks(answer: &StacksAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    let StacksAnswer { report, trace, on_page, .. } = answer;
+pub(super) fn stacks<'a>(answer: &'a StacksAnswer<'_>) -> io::Result<Page<'a>> {
+    let StacksAnswer { report, trace, ref on_page, .. } = *answer;
     let labels = labels_of(report);
     let mut sheets = sheets(report, &labels);
     if let ([timeline], false) = (&on_page.timelines[..], sheets.iter().any(|(name, _)| *name == "steps"))
@@ -26,25 +22,29 @@ pub(super) fn stacks(answer: &StacksAnswer<'_>, out: &mut Vec<u8>) -> io::Result
         let names = timeline.steps.iter().map(|(name, _)| name.clone());
         sheets.push(("steps", grouping::steps_sheet(names.zip(&timeline.costs))));
     }
-    let mut document = answer.document();
-    document.verdict.splice(..0, on_page.reason.clone());
-    let page = Page {
-        kind: "stacks",
-        names: (*trace).to_owned(),
-        document,
+    let mut page = Page::of("stacks", answer, trace.to_owned(), on_page)?;
+    page.document.verdict.splice(..0, on_page.reason.clone());
+    let texts = [
+        ("The stacks, as text", ""),
+        ("Everything, for programs", " --format json --output stacks.json"),
+        ("A row for each stack, for spreadsheets", " --format csv --output stacks.csv"),
+    ];
+    let pictures = [
+        ("The call paths, for a browser", " --format svg --weight exposed --output stacks.svg"),
+        ("The call paths, for speedscope.app", " --format speedscope --output stacks.speedscope.json"),
+    ];
+    Ok(Page {
         sheets,
-        documents: self::document(report, trace)?,
-        shorten: Some(Box::new(|most| self::document(&report.first(most), trace))),
-        tables: vec![("stacks", answer.bytes(Form::Csv)?)],
-        what_if: None,
-        commands: commands(&on_page.inputs, &on_page.options),
-        notes: on_page.notes.clone(),
+        shorten: Some(Box::new(|most| document(&report.first(most), trace))),
+        commands: [on_page.commands("stacks", "", &texts), on_page.commands("icicle", "", &pictures)]
+            .into_iter()
+            .flatten()
+            .collect(),
         labels,
         telling: telling(report),
         streams: Streams::collect(&on_page.timelines, report.stacks.iter().map(|stack| (&stack.rank, &stack.key))),
-        lanes: None,
-    };
-    page.write(out)
+        ..page
+    })
 }
 
 /// The stacks for programs, with the name of their document.
@@ -59,7 +59,6 @@ pub(in crate::report) fn labels_of(report: &StackReport) -> Vec<Vec<String>> {
     (0..rows).map(|at| label(report, &names, at)).collect()
 }
 
-/// The names of the stacks of a report.
 pub(super) fn names_of(report: &StackReport) -> Names<'_> {
     Names::new(report.stacks.iter().map(Stack::naming))
 }
@@ -92,19 +91,4 @@ pub(in crate::report) fn sheets(report: &StackReport, labels: &[Vec<String>]) ->
             vec![("stacks", Sheet::named("Call stacks", "from", table::COLUMNS, rows).found(labels.len()))]
         }
     }
-}
-
-fn commands(inputs: &str, options: &str) -> Vec<Command> {
-    let command = |view: &'static str, what: &'static str, rest: &str| Command {
-        view,
-        what,
-        text: format!("nccl-stacks {inputs}{options}{rest}"),
-    };
-    vec![
-        command("stacks", "The stacks, as text", ""),
-        command("stacks", "Everything, for programs", " --format json --output stacks.json"),
-        command("stacks", "A row for each stack, for spreadsheets", " --format csv --output stacks.csv"),
-        command("icicle", "The call paths, for a browser", " --format svg --weight exposed --output stacks.svg"),
-        command("icicle", "The call paths, for speedscope.app", " --format speedscope --output stacks.speedscope.json"),
-    ]
 }

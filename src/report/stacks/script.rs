@@ -34,10 +34,6 @@ fn frames(stack: &Stack) -> &[String] {
     }
 }
 
-/// Writes the stacks.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, max_callers: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let grouped = grouped(report, max_callers);
     writeln!(out, "Found {} unique call stacks:\n", grouped.len())?;

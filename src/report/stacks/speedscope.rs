@@ -51,9 +51,6 @@ struct Profile {
 }
 
 /// Writes the file. The viewer opens it with the profile of `weight`.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
     let mut frames: Vec<Frame> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();

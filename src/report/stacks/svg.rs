@@ -14,9 +14,7 @@ use crate::report::format::{base_name, count, shorten, shorten_right, weight_nam
 const TITLE: usize = 80;
 
 /// Writes the image.
-///
-/// # Errors
-/// Returns the writer's error, or an error if no stack has any weight or the sum of the weights overflows.
+/// Errors: returns the writer's error, or an error if no stack has any weight or the sum of the weights overflows.
 pub(super) fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
     let mut folded = Vec::new();
     folded::stacks(report, weight, &mut folded)?;

@@ -66,9 +66,6 @@ fn bandwidth(stack: &Stack, get: fn(Bandwidth) -> f64) -> Cell {
 
 /// Writes stacks, then the kernels without a launch by reason, one row each, in lines of at most `width`. Frames go beside the numbers, or below
 /// them if `file.py(line): function` would not fit. If that is not enough, columns of numbers are dropped one by one.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let width = width.unwrap_or(usize::MAX);
     let numbered = report.stacks.iter().zip((1..).map(Some));

@@ -30,9 +30,6 @@ const PACKAGES: usize = 3;
 
 /// Writes the stacks, then the kernels without a launch by reason. Distinguished ranks have a line of numbers each below their common
 /// headline.
-///
-/// # Errors
-/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let mut place: BTreeMap<&StackKey, usize> = BTreeMap::new();
     let mut by_key: Vec<Vec<&Stack>> = Vec::new();

@@ -8,7 +8,6 @@ use super::runs::{FlowRun, Plan, runs};
 
 /// The rank above another in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum Parent {
     /// The order of the steps does not say: they are not in the extractor's order, or of several trees.
     Unknown,

@@ -58,7 +58,6 @@ impl Communicator {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-#[non_exhaustive]
 pub enum State {
     /// The source does not say.
     #[default]

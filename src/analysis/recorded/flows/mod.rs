@@ -17,7 +17,6 @@ use crate::records::flow::stages::{Ops, Parent, by_op, parent};
 /// What the flow extractor planned, and whether its files agree.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct FlowReport {
     /// By folder.
     pub runs: Vec<FlowRunReport>,
@@ -26,7 +25,6 @@ pub struct FlowReport {
 /// One folder of flow files.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct FlowRunReport {
     /// The folder.
     pub folder: String,
@@ -80,7 +78,6 @@ pub struct FlowRunReport {
 /// Operations of one pattern and protocol.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct PatternRow {
     /// The pattern: `RING_TWICE`.
     pub pattern: String,
@@ -99,7 +96,6 @@ pub struct PatternRow {
 /// A tree of a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Tree {
     /// The channel.
     pub channel: u32,
@@ -114,7 +110,6 @@ pub struct Tree {
 /// What one rank sends to another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
 pub struct Link {
     /// The sending rank.
     pub from: u32,
@@ -130,7 +125,6 @@ pub struct Link {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Finding {
     /// Steps are repeated: two runs in one folder, or two communicators of equal size. The files do not distinguish these.
     Repeated {

@@ -27,6 +27,7 @@ const APP_VIEWS = [
   ['diff', mountDiff],
   ['steps', mountSheet('steps', 'step', 'steps')],
   ['stacks', mountTable],
+  ['ranks', mountSheet('ranks')],
   ['icicle', mountIcicle],
   ['charts', null],
   ['heat', mountHeat],

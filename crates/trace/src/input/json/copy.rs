@@ -71,9 +71,7 @@ pub enum CopyError {
 
 /// Copies the header, and the events that `choose` wants, by what they are, with the times of this rule, and the offsets of their text. `damage` is that of the trace,
 /// which the copy's header says.
-///
-/// # Errors
-/// Those of reading and writing. A compressed text that breaks off just ends, as it does for the reader.
+/// Errors: those of reading and writing. A compressed text that breaks off just ends, as it does for the reader.
 pub fn copy<'a>(
     source: impl Read,
     out: impl Write,
