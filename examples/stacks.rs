@@ -23,7 +23,7 @@ fn main() -> Result<(), Error> {
     for stack in &report.stacks {
         let cost = &stack.cost;
         println!();
-        println!("{} kernels, {} ns on the GPU, {} ns exposed", stack.count, cost.gpu_time.total, cost.exposed);
+        println!("{} kernels, {} ns on the GPU, {} ns exposed", stack.count, cost.gpu_time.total_ns, cost.exposed_ns);
         // Outermost first; the last frame is the launching call.
         for frame in &stack.key.frames {
             println!("    {frame}");

@@ -42,9 +42,8 @@ pub struct CollectiveInfo {
     pub bandwidth: Option<Bandwidth>,
     /// The time of the fastest kernel with this collective, size and number of ranks in all traces, in ns, also outside the window, in another stack
     /// or on another rank: it waited least. `None` if the kernels differ in these, or none carries out a record alone.
-    #[serde(rename = "fastest_ns")]
     #[cfg_attr(test, schemars(with = "Option<u64>", range(min = 1)))]
-    pub fastest: Option<Ns>,
+    pub fastest_ns: Option<Ns>,
     #[serde(skip)]
     moved: Moved,
 }
@@ -149,14 +148,11 @@ pub struct ProcessGroup {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Bandwidth {
     /// Size divided by time (algbw), in GB/s.
-    #[serde(rename = "algorithm_gb_per_s")]
-    pub algorithm: f64,
+    pub algorithm_gb_per_s: f64,
     /// The algorithm bandwidth times the collective's factor (busbw), in GB/s: comparable with what links can do, for any number of ranks.
-    #[serde(rename = "bus_gb_per_s")]
-    pub bus: f64,
+    pub bus_gb_per_s: f64,
     /// The bus bandwidth of the fastest kernel, which waited least for other ranks, in GB/s.
-    #[serde(rename = "best_bus_gb_per_s")]
-    pub best_bus: f64,
+    pub best_bus_gb_per_s: f64,
     /// The number of kernels measured. Those of unknown size or without duration are not, nor those that share a record with other kernels.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
@@ -389,9 +385,9 @@ impl Moved {
 
     fn bandwidth(&self) -> Option<Bandwidth> {
         (self.kernels > 0).then(|| Bandwidth {
-            algorithm: self.bytes / self.nanos,
-            bus: self.bus_bytes / self.nanos,
-            best_bus: self.best,
+            algorithm_gb_per_s: self.bytes / self.nanos,
+            bus_gb_per_s: self.bus_bytes / self.nanos,
+            best_bus_gb_per_s: self.best,
             kernels: self.kernels,
         })
     }

@@ -29,30 +29,23 @@ pub enum Order {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Distribution {
     /// The sum.
-    #[serde(rename = "total_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub total: Ns,
+    pub total_ns: Ns,
     /// The mean.
-    #[serde(rename = "mean_ns")]
-    pub mean: f64,
+    pub mean_ns: f64,
     /// The median; for an even number, the mean of the middle two.
-    #[serde(rename = "median_ns")]
-    pub median: f64,
+    pub median_ns: f64,
     /// The smallest duration that at least 95 % do not exceed.
-    #[serde(rename = "p95_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub p95: Ns,
+    pub p95_ns: Ns,
     /// The smallest.
-    #[serde(rename = "min_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub min: Ns,
+    pub min_ns: Ns,
     /// The largest.
-    #[serde(rename = "max_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub max: Ns,
+    pub max_ns: Ns,
     /// The sample standard deviation, as in `nsys stats`; 0 for a single value.
-    #[serde(rename = "std_dev_ns")]
-    pub std_dev: f64,
+    pub std_dev_ns: f64,
 }
 
 impl Distribution {
@@ -68,21 +61,29 @@ impl Distribution {
         // With one or two values, the upper middle value is the last.
         let after = ((n * 95).div_ceil(100) - 1).checked_sub(n / 2 + 1);
         let p95 = after.map_or(upper, |after| *above.select_nth_unstable(after).1);
-        Some(Distribution { total, mean, median, p95, min, max, std_dev })
+        Some(Distribution {
+            total_ns: total,
+            mean_ns: mean,
+            median_ns: median,
+            p95_ns: p95,
+            min_ns: min,
+            max_ns: max,
+            std_dev_ns: std_dev,
+        })
     }
 
     /// The distribution of summed durations; `None` if there are none. Median and 95th percentile are within 0.8 %, the rest is exact.
     pub fn of_sums(sums: &TimeSums) -> Option<Self> {
-        let TimeSums { count, total, min, max, .. } = *sums;
+        let TimeSums { count, total_ns: total, min_ns: min, max_ns: max, .. } = *sums;
         let mean = total.as_f64() / count as f64;
         (count > 0).then(|| Distribution {
-            total,
-            mean,
-            median: sums.median(),
-            p95: sums.p95(),
-            min,
-            max,
-            std_dev: sums.std_dev(),
+            total_ns: total,
+            mean_ns: mean,
+            median_ns: sums.median(),
+            p95_ns: sums.p95(),
+            min_ns: min,
+            max_ns: max,
+            std_dev_ns: sums.std_dev(),
         })
     }
 }
@@ -94,13 +95,11 @@ pub struct Totals {
     /// The number of kernels.
     pub count: u64,
     /// How long they ran.
-    #[serde(rename = "gpu_time_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub gpu_time: Ns,
+    pub gpu_time_ns: Ns,
     /// How long no compute kernel ran beside them on their GPU.
-    #[serde(rename = "exposed_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub exposed: Ns,
+    pub exposed_ns: Ns,
     /// How long they are on the critical path of their rank alone; `None` unless that was asked for.
     #[serde(skip)]
     pub critical: Option<Ns>,
@@ -109,28 +108,28 @@ pub struct Totals {
 impl Totals {
     /// The totals of one kernel.
     pub fn from_kernel(kernel: &KernelLaunch) -> Self {
-        Totals { count: 1, gpu_time: kernel.gpu_time, exposed: kernel.exposed, critical: kernel.critical }
+        Totals { count: 1, gpu_time_ns: kernel.gpu_time, exposed_ns: kernel.exposed, critical: kernel.critical }
     }
 
     /// Adds other totals.
     pub fn add(&mut self, other: Totals) {
         self.count += other.count;
-        self.gpu_time += other.gpu_time;
-        self.exposed += other.exposed;
+        self.gpu_time_ns += other.gpu_time_ns;
+        self.exposed_ns += other.exposed_ns;
         self.critical = added(self.critical, other.critical);
     }
 
     /// The mean duration, in ns; 0 without kernels.
     pub fn mean(&self) -> f64 {
-        if self.count > 0 { self.gpu_time.as_f64() / self.count as f64 } else { 0.0 }
+        if self.count > 0 { self.gpu_time_ns.as_f64() / self.count as f64 } else { 0.0 }
     }
 
     /// The value that an order sorts by.
     pub fn by(&self, order: Order) -> f64 {
         match order {
             Order::Count => self.count as f64,
-            Order::GpuTime => self.gpu_time.as_f64(),
-            Order::Exposed => self.exposed.as_f64(),
+            Order::GpuTime => self.gpu_time_ns.as_f64(),
+            Order::Exposed => self.exposed_ns.as_f64(),
             Order::Mean => self.mean(),
             Order::Critical => self.critical.unwrap_or_default().as_f64(),
         }
@@ -149,20 +148,16 @@ pub struct Cost {
     /// How long they ran.
     pub gpu_time: Distribution,
     /// The share of the summary's `wall_ns` in which any of them ran; `None` for an empty window.
-    #[serde(rename = "share_of_window")]
-    pub share: Option<f64>,
+    pub share_of_window: Option<f64>,
     /// How long no compute kernel ran beside them on their GPU.
-    #[serde(rename = "exposed_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub exposed: Ns,
+    pub exposed_ns: Ns,
     /// The rest of `gpu_time.total_ns`: a compute kernel ran beside them.
-    #[serde(rename = "overlapped_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub overlapped: Ns,
+    pub overlapped_ns: Ns,
     /// How long they are on the critical path of their rank alone; `None` unless that was asked for.
-    #[serde(rename = "critical_ns")]
     #[cfg_attr(test, schemars(with = "Option<u64>"))]
-    pub critical: Option<Ns>,
+    pub critical_ns: Option<Ns>,
     /// From the end of the launching call to the kernel's start, 0 for a kernel that starts earlier. Only for kernels attributed by correlation or
     /// flow; `None` if there are none.
     pub queue_delay: Option<Distribution>,
@@ -177,20 +172,16 @@ pub struct Outliers {
     /// The number of these kernels.
     pub count: u64,
     /// How long they ran.
-    #[serde(rename = "gpu_time_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub gpu_time: Ns,
+    pub gpu_time_ns: Ns,
     /// The median of the others, in ns.
-    #[serde(rename = "others_median_ns")]
-    pub others_median: f64,
+    pub others_median_ns: f64,
     /// The start of the first of them.
-    #[serde(rename = "first_start_ns")]
     #[cfg_attr(test, schemars(with = "i64"))]
-    pub first_start: Ns,
+    pub first_start_ns: Ns,
     /// When the last of them ends.
-    #[serde(rename = "last_end_ns")]
     #[cfg_attr(test, schemars(with = "i64"))]
-    pub last_end: Ns,
+    pub last_end_ns: Ns,
     /// Whether they are the first kernels of the stack.
     pub are_first: bool,
 }
@@ -215,7 +206,7 @@ impl Outliers {
         };
         let count = longest.iter().take(most).position(is_most)? + 1;
         let others = longest[count..].iter().map(|(time, _)| *time).collect();
-        let others_median = Distribution::from_times(others)?.median;
+        let others_median = Distribution::from_times(others)?.median_ns;
         let found = &longest[..count];
         if found.iter().any(|(time, _)| time.as_f64() < FAR_LONGER * others_median) {
             return None;
@@ -223,10 +214,10 @@ impl Outliers {
         let of = |at: &(Ns, usize)| kernels[at.1];
         Some(Outliers {
             count: count as u64,
-            gpu_time: found.iter().map(|(time, _)| *time).sum(),
-            others_median,
-            first_start: found.iter().map(|at| of(at).start).min()?,
-            last_end: found.iter().map(|at| of(at).start + of(at).gpu_time).max()?,
+            gpu_time_ns: found.iter().map(|(time, _)| *time).sum(),
+            others_median_ns: others_median,
+            first_start_ns: found.iter().map(|at| of(at).start).min()?,
+            last_end_ns: found.iter().map(|at| of(at).start + of(at).gpu_time).max()?,
             are_first: found.iter().all(|(_, at)| *at < count),
         })
     }
@@ -262,8 +253,7 @@ pub(super) enum Kernels {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct KernelSums {
     gpu_time: TimeSums,
-    #[serde(rename = "exposed_ns")]
-    exposed: Ns,
+    exposed_ns: Ns,
     #[serde(skip)]
     critical: Option<Ns>,
     queue_delay: TimeSums,
@@ -289,13 +279,16 @@ impl Kernels {
         match self {
             Kernels::Each(kernels) => Totals {
                 count: kernels.len() as u64,
-                gpu_time: kernels.iter().map(|kernel| kernel.gpu_time).sum(),
-                exposed: kernels.iter().map(|kernel| kernel.exposed).sum(),
+                gpu_time_ns: kernels.iter().map(|kernel| kernel.gpu_time).sum(),
+                exposed_ns: kernels.iter().map(|kernel| kernel.exposed).sum(),
                 critical: kernels.iter().map(|kernel| kernel.critical).reduce(added).flatten(),
             },
-            Kernels::Summed(KernelSums { gpu_time, exposed, critical, .. }) => {
-                Totals { count: gpu_time.count, gpu_time: gpu_time.total, exposed: *exposed, critical: *critical }
-            }
+            Kernels::Summed(KernelSums { gpu_time, exposed_ns: exposed, critical, .. }) => Totals {
+                count: gpu_time.count,
+                gpu_time_ns: gpu_time.total_ns,
+                exposed_ns: *exposed,
+                critical: *critical,
+            },
         }
     }
 
@@ -316,7 +309,7 @@ impl Kernels {
         match self {
             Kernels::Each(kernels) => KernelSums {
                 gpu_time: TimeSums::from_times(kernels.iter().map(|kernel| kernel.gpu_time)),
-                exposed: kernels.iter().map(|kernel| kernel.exposed).sum(),
+                exposed_ns: kernels.iter().map(|kernel| kernel.exposed).sum(),
                 critical: self.totals().critical,
                 queue_delay: TimeSums::from_times(kernels.iter().filter_map(|kernel| kernel.queue_delay)),
             },
@@ -328,7 +321,7 @@ impl Kernels {
 impl KernelSums {
     fn add(&mut self, other: &KernelSums) {
         self.gpu_time.merge(&other.gpu_time);
-        self.exposed += other.exposed;
+        self.exposed_ns += other.exposed_ns;
         self.critical = added(self.critical, other.critical);
         self.queue_delay.merge(&other.queue_delay);
     }
@@ -350,7 +343,7 @@ impl<'de> Deserialize<'de> for Kernels {
 impl Cost {
     /// The cost of kernels that have this share. Outliers are those of one trace: several have no common order.
     pub(super) fn sum(kernels: &Kernels, share: Option<f64>, is_one_trace: bool) -> Self {
-        let Totals { exposed, critical, .. } = kernels.totals();
+        let Totals { exposed_ns: exposed, critical, .. } = kernels.totals();
         let (gpu_time, queue_delay) = match kernels {
             Kernels::Each(kernels) => (
                 Distribution::from_times(kernels.iter().map(|kernel| kernel.gpu_time).collect()),
@@ -363,7 +356,15 @@ impl Cost {
             Kernels::Each(kernels) if is_one_trace => Outliers::find(kernels),
             _ => None,
         };
-        Cost { gpu_time, share, exposed, overlapped: gpu_time.total - exposed, critical, queue_delay, outliers }
+        Cost {
+            gpu_time,
+            share_of_window: share,
+            exposed_ns: exposed,
+            overlapped_ns: gpu_time.total_ns - exposed,
+            critical_ns: critical,
+            queue_delay,
+            outliers,
+        }
     }
 }
 
@@ -379,14 +380,17 @@ mod tests {
     #[test]
     fn durations_are_distributed() {
         let two = distribution(&[333_015_608, 2_971_823]).unwrap();
-        assert_eq!((two.mean, two.median, two.p95), (167_993_715.5, 167_993_715.5, Ns(333_015_608)));
-        assert_eq!(format!("{:.1}", two.std_dev), "233376198.5");
+        assert_eq!((two.mean_ns, two.median_ns, two.p95_ns), (167_993_715.5, 167_993_715.5, Ns(333_015_608)));
+        assert_eq!(format!("{:.1}", two.std_dev_ns), "233376198.5");
         let one_to_hundred = Distribution::from_times((1..=100).rev().map(Ns).collect()).unwrap();
-        assert_eq!((one_to_hundred.total, one_to_hundred.median, one_to_hundred.p95), (Ns(5_050), 50.5, Ns(95)));
-        assert_eq!((one_to_hundred.min, one_to_hundred.max), (Ns(1), Ns(100)));
+        assert_eq!(
+            (one_to_hundred.total_ns, one_to_hundred.median_ns, one_to_hundred.p95_ns),
+            (Ns(5_050), 50.5, Ns(95))
+        );
+        assert_eq!((one_to_hundred.min_ns, one_to_hundred.max_ns), (Ns(1), Ns(100)));
         let three = distribution(&[5, 1, 3]).unwrap();
-        assert_eq!((three.median, three.p95, three.std_dev), (3.0, Ns(5), 2.0));
-        assert_eq!(distribution(&[7]).unwrap().std_dev, 0.0);
+        assert_eq!((three.median_ns, three.p95_ns, three.std_dev_ns), (3.0, Ns(5), 2.0));
+        assert_eq!(distribution(&[7]).unwrap().std_dev_ns, 0.0);
         assert_eq!(distribution(&[]), None);
     }
 
@@ -399,14 +403,19 @@ mod tests {
             Distribution::of_sums(&TimeSums::from_times(times)).unwrap(),
         );
         assert_eq!(
-            (exact.total, exact.mean, exact.min, exact.max),
-            (summed.total, summed.mean, summed.min, summed.max)
+            (exact.total_ns, exact.mean_ns, exact.min_ns, exact.max_ns),
+            (summed.total_ns, summed.mean_ns, summed.min_ns, summed.max_ns)
         );
-        assert!((exact.std_dev / summed.std_dev - 1.0).abs() < 1e-9, "{} {}", exact.std_dev, summed.std_dev);
-        assert!((exact.median / summed.median - 1.0).abs() < 0.008);
-        assert!((exact.p95.as_f64() / summed.p95.as_f64() - 1.0).abs() < 0.008);
+        assert!(
+            (exact.std_dev_ns / summed.std_dev_ns - 1.0).abs() < 1e-9,
+            "{} {}",
+            exact.std_dev_ns,
+            summed.std_dev_ns
+        );
+        assert!((exact.median_ns / summed.median_ns - 1.0).abs() < 0.008);
+        assert!((exact.p95_ns.as_f64() / summed.p95_ns.as_f64() - 1.0).abs() < 0.008);
         let small = Distribution::of_sums(&TimeSums::from_times([5, 1, 3].map(Ns))).unwrap();
-        assert_eq!((small.median, small.p95, small.std_dev), (3.0, Ns(5), 2.0));
+        assert_eq!((small.median_ns, small.p95_ns, small.std_dev_ns), (3.0, Ns(5), 2.0));
         assert_eq!(Distribution::of_sums(&TimeSums::default()), None);
     }
 }

@@ -87,11 +87,9 @@ pub struct Each {
     /// The number of kernels.
     pub count: f64,
     /// How long they ran, in ns.
-    #[serde(rename = "gpu_time_ns")]
-    pub gpu_time: f64,
+    pub gpu_time_ns: f64,
     /// How long no compute kernel ran beside them on their GPU, in ns.
-    #[serde(rename = "exposed_ns")]
-    pub exposed: f64,
+    pub exposed_ns: f64,
 }
 
 impl SideTotals {
@@ -99,7 +97,7 @@ impl SideTotals {
     pub(super) fn divided(totals: Totals, units: u64) -> Self {
         // Equal ratios of integers below 2^53 give equal floats, because division rounds correctly.
         let by = |order: Order| totals.by(order) / units as f64;
-        let each = Each { count: by(Order::Count), gpu_time: by(Order::GpuTime), exposed: by(Order::Exposed) };
+        let each = Each { count: by(Order::Count), gpu_time_ns: by(Order::GpuTime), exposed_ns: by(Order::Exposed) };
         SideTotals { totals, each }
     }
 
@@ -107,8 +105,8 @@ impl SideTotals {
     pub fn by(&self, order: Order) -> f64 {
         match order {
             Order::Count => self.each.count,
-            Order::GpuTime => self.each.gpu_time,
-            Order::Exposed => self.each.exposed,
+            Order::GpuTime => self.each.gpu_time_ns,
+            Order::Exposed => self.each.exposed_ns,
             Order::Mean => self.totals.mean(),
             // It is asked of one answer only.
             Order::Critical => 0.0,

@@ -33,9 +33,8 @@ pub struct Side {
     /// The steps of its window that launched kernels.
     pub steps: LaunchingSteps,
     /// The number of units that its values are divided by: its steps or calls according to `per`, or 1.
-    #[serde(rename = "divided_by")]
     #[cfg_attr(test, schemars(range(min = 1)))]
-    pub units: u64,
+    pub divided_by: u64,
     /// The summary of its window, as sums. If neither a part of the trace nor totals were asked for, the window is from the first launch of the first
     /// step to the end of the last step.
     pub summary: Summary,
@@ -44,8 +43,7 @@ pub struct Side {
     /// All chosen kernels in its window, including those without a launch.
     pub kernels: SideTotals,
     /// The number of chosen kernels of the trace outside the window.
-    #[serde(rename = "kernels_outside")]
-    pub outside: u64,
+    pub kernels_outside: u64,
     /// The unattributed ones of these, which have no stack.
     pub without_launch: Totals,
     /// What is wrong with the trace.
@@ -55,7 +53,7 @@ pub struct Side {
 impl Side {
     /// A time in its window divided by the number of units, in ns.
     pub fn each(&self, time: Ns) -> f64 {
-        time.as_f64() / self.units as f64
+        time.as_f64() / self.divided_by as f64
     }
 }
 
@@ -149,7 +147,7 @@ impl Diff {
     /// numbers count as one. The reports must have been made with [`StackOptions::counts_steps`](super::stacks::StackOptions::counts_steps).
     pub fn new(before: (&str, StackReport), after: (&str, StackReport), per: Per) -> Diff {
         let mut changes: BTreeMap<StackKey, Change> = BTreeMap::new();
-        let grouped_by = after.1.grouped.by.clone();
+        let grouped_by = after.1.grouped.grouped_by.clone();
         let (per, not_per_step) = per.fitting(&before.1.steps, &after.1.steps);
         let (mut before, left) = side(before, per);
         let (mut after, right) = side(after, per);
@@ -163,7 +161,7 @@ impl Diff {
                     true => (&mut change.after, &mut change.kernels_after),
                     false => (&mut change.before, &mut change.kernels_before),
                 };
-                kernels.extend(stack.kernels.into_keys());
+                kernels.extend(stack.kernels_by_name.into_keys());
                 // The first of several is the most frequent one.
                 if known.is_none() {
                     (change.key, change.headline, change.telling) = (stack.key, stack.headline, stack.telling);
@@ -172,8 +170,8 @@ impl Diff {
             }
         }
         for change in changes.values_mut() {
-            change.before = change.before.map(|of_side| SideTotals::divided(of_side.totals, before.units));
-            change.after = change.after.map(|of_side| SideTotals::divided(of_side.totals, after.units));
+            change.before = change.before.map(|of_side| SideTotals::divided(of_side.totals, before.divided_by));
+            change.after = change.after.map(|of_side| SideTotals::divided(of_side.totals, after.divided_by));
         }
         let stacks = changes.len() as u64;
         before.stacks = changes.values().filter(|change| change.before.is_some()).count() as u64;
@@ -210,7 +208,7 @@ impl Diff {
     /// the same work.
     pub fn differing_lengths(&self) -> Option<[f64; 2]> {
         let of = |side: &Side| match self.per {
-            Per::Step => side.each(side.summary.wall),
+            Per::Step => side.each(side.summary.wall_ns),
             _ => side.summary.window.duration().as_f64(),
         };
         let [before, after] = [of(&self.before), of(&self.after)];
@@ -227,9 +225,9 @@ fn as_stack(group: GroupedKernels) -> Stack {
         headline: Some(label.clone()),
         telling: vec![label],
         count: group.count,
-        kernels: group.kernels,
+        kernels_by_name: group.kernels_by_name,
         cost: group.cost,
-        collective: group.collective,
+        messages: group.messages,
         recorded: group.recorded,
         ..Stack::default()
     }
@@ -237,10 +235,10 @@ fn as_stack(group: GroupedKernels) -> Stack {
 
 fn side((trace, report): (&str, StackReport), per: Per) -> (Side, Vec<Stack>) {
     let StackReport { mut stacks, coverage, summary, damage, grouped, steps, kernels_in_trace, .. } = report;
-    let is_grouped = !grouped.by.is_empty();
+    let is_grouped = !grouped.grouped_by.is_empty();
     stacks.extend(grouped.groups.into_iter().map(as_stack));
     let mut without_launch = Totals::default();
-    for unattributed in coverage.unattributed.values() {
+    for unattributed in coverage.without_launch.values() {
         without_launch.add(unattributed.all);
     }
     // Groups include them already.
@@ -248,7 +246,20 @@ fn side((trace, report): (&str, StackReport), per: Per) -> (Side, Vec<Stack>) {
     stacks.iter().for_each(|stack| kernels.add(stack.totals()));
     let (trace, units) = (trace.to_owned(), per.units(steps.count, kernels.count));
     let (kernels, outside) = (SideTotals::divided(kernels, units), kernels_in_trace.saturating_sub(coverage.kernels));
-    (Side { trace, steps, units, summary, stacks: 0, kernels, outside, without_launch, damage }, stacks)
+    (
+        Side {
+            trace,
+            steps,
+            divided_by: units,
+            summary,
+            stacks: 0,
+            kernels,
+            kernels_outside: outside,
+            without_launch,
+            damage,
+        },
+        stacks,
+    )
 }
 
 /// How much the second trace may exceed the first, per unit: `exposed>+5%`, `gpu>+2ms`, `count>+10`.
@@ -311,7 +322,7 @@ impl Bound {
     pub fn is_exceeded(&self, diff: &Diff) -> bool {
         let units = match self.measure {
             Order::Mean => (1.0, 1.0),
-            _ => (diff.before.units as f64, diff.after.units as f64),
+            _ => (diff.before.divided_by as f64, diff.after.divided_by as f64),
         };
         let [before, after] = [&diff.before, &diff.after].map(|side| side.kernels.totals.by(self.measure));
         // Cross-multiplied, so that no ratio of sums is rounded.
@@ -338,11 +349,11 @@ mod tests {
     use crate::attribution::launches::Reason;
 
     fn stack(frames: &str, count: u64, gpu_time: i64, exposed: i64) -> Stack {
-        let gpu_time = Distribution { total: Ns(gpu_time), ..Distribution::default() };
+        let gpu_time = Distribution { total_ns: Ns(gpu_time), ..Distribution::default() };
         Stack {
             key: StackKey { frames: frames.split(';').map(str::to_owned).collect(), ..StackKey::default() },
             count,
-            cost: Cost { gpu_time, exposed: Ns(exposed), ..Cost::default() },
+            cost: Cost { gpu_time, exposed_ns: Ns(exposed), ..Cost::default() },
             ..Stack::default()
         }
     }
@@ -352,7 +363,7 @@ mod tests {
     }
 
     fn totals(count: u64, gpu_time: i64, exposed: i64) -> Option<Totals> {
-        Some(Totals { count, gpu_time: Ns(gpu_time), exposed: Ns(exposed), critical: None })
+        Some(Totals { count, gpu_time_ns: Ns(gpu_time), exposed_ns: Ns(exposed), critical: None })
     }
 
     fn sums(side: Option<SideTotals>) -> Option<Totals> {
@@ -373,10 +384,10 @@ mod tests {
             stack("same", 1, 9, 9),
         ];
         let mut unattributed = report(before);
-        unattributed.coverage.unattributed.insert(
+        unattributed.coverage.without_launch.insert(
             Reason::NoId,
             Unattributed {
-                all: Totals { count: 1, gpu_time: Ns(7), exposed: Ns(5), critical: None },
+                all: Totals { count: 1, gpu_time_ns: Ns(7), exposed_ns: Ns(5), critical: None },
                 ..Unattributed::default()
             },
         );

@@ -24,9 +24,8 @@ pub struct FamilyTime {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
     /// How long they ran, in ns.
-    #[serde(rename = "gpu_time_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub gpu_time: Ns,
+    pub gpu_time_ns: Ns,
 }
 
 /// Kernels of one name that may be communication.
@@ -41,9 +40,8 @@ pub struct PossibleTime {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
     /// How long they ran, in ns.
-    #[serde(rename = "gpu_time_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub gpu_time: Ns,
+    pub gpu_time_ns: Ns,
 }
 
 /// The collectives that count in a window, chosen or not.
@@ -51,50 +49,47 @@ pub struct PossibleTime {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NotAsked {
     /// How long all collectives ran, in ns.
-    #[serde(rename = "collectives_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub collectives: Ns,
+    pub collectives_ns: Ns,
     /// The collectives that the question leaves out, by family, longest first. Empty if it leaves none out.
     pub families: Vec<FamilyTime>,
     /// How long kernels ran that compute and communicate at once, in ns. They count as computation.
-    #[serde(rename = "fused_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub fused: Ns,
+    pub fused_ns: Ns,
     /// Kernels of no known family that may be communication, by name, longest first. They count neither as collectives nor as computation.
-    #[serde(rename = "possibly_communication")]
-    pub possible: Vec<PossibleTime>,
+    pub possibly_communication: Vec<PossibleTime>,
 }
 
 impl NotAsked {
     /// How long the collectives that the question leaves out ran, in ns.
     pub fn gpu_time(&self) -> Ns {
-        self.families.iter().map(|family| family.gpu_time).sum()
+        self.families.iter().map(|family| family.gpu_time_ns).sum()
     }
 
     /// Adds the collectives of another trace.
     pub(super) fn add(&mut self, other: NotAsked) {
-        self.collectives += other.collectives;
-        self.fused += other.fused;
+        self.collectives_ns += other.collectives_ns;
+        self.fused_ns += other.fused_ns;
         for of_other in other.families {
             match self.families.iter_mut().find(|family| family.family == of_other.family) {
                 Some(family) => {
                     family.kernels += of_other.kernels;
-                    family.gpu_time += of_other.gpu_time;
+                    family.gpu_time_ns += of_other.gpu_time_ns;
                 }
                 None => self.families.push(of_other),
             }
         }
-        self.families.sort_by_key(|family| std::cmp::Reverse(family.gpu_time));
-        for of_other in other.possible {
-            match self.possible.iter_mut().find(|known| known.name == of_other.name) {
+        self.families.sort_by_key(|family| std::cmp::Reverse(family.gpu_time_ns));
+        for of_other in other.possibly_communication {
+            match self.possibly_communication.iter_mut().find(|known| known.name == of_other.name) {
                 Some(known) => {
                     known.kernels += of_other.kernels;
-                    known.gpu_time += of_other.gpu_time;
+                    known.gpu_time_ns += of_other.gpu_time_ns;
                 }
-                None => self.possible.push(of_other),
+                None => self.possibly_communication.push(of_other),
             }
         }
-        self.possible.sort_by_key(|of| std::cmp::Reverse(of.gpu_time));
+        self.possibly_communication.sort_by_key(|of| std::cmp::Reverse(of.gpu_time_ns));
     }
 
     /// The collectives that count in these spans. `chosen` are the chosen kernels of the whole trace.
@@ -119,16 +114,16 @@ impl NotAsked {
                         name: text().to_owned(),
                         caller: of.caller.and_then(|caller| store.strings.get(caller)).map(str::to_owned),
                         kernels: 0,
-                        gpu_time: Ns::ZERO,
+                        gpu_time_ns: Ns::ZERO,
                     });
                     of_name.kernels += 1;
-                    of_name.gpu_time += time;
+                    of_name.gpu_time_ns += time;
                     continue;
                 }
-                found.fused += if is_fused[name.0 as usize] { time } else { Ns::ZERO };
+                found.fused_ns += if is_fused[name.0 as usize] { time } else { Ns::ZERO };
                 continue;
             }
-            found.collectives += time;
+            found.collectives_ns += time;
             if is_chosen[name.0 as usize] {
                 continue;
             }
@@ -137,15 +132,15 @@ impl NotAsked {
             let of_family = families.entry(family).or_insert_with(|| FamilyTime {
                 family: family.to_owned(),
                 kernels: 0,
-                gpu_time: Ns::ZERO,
+                gpu_time_ns: Ns::ZERO,
             });
             of_family.kernels += 1;
-            of_family.gpu_time += time;
+            of_family.gpu_time_ns += time;
         }
-        found.possible = possible.into_values().collect();
-        found.possible.sort_by_key(|of| std::cmp::Reverse(of.gpu_time));
+        found.possibly_communication = possible.into_values().collect();
+        found.possibly_communication.sort_by_key(|of| std::cmp::Reverse(of.gpu_time_ns));
         found.families = families.into_values().collect();
-        found.families.sort_by_key(|family| std::cmp::Reverse(family.gpu_time));
+        found.families.sort_by_key(|family| std::cmp::Reverse(family.gpu_time_ns));
         found
     }
 }

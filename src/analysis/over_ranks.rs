@@ -23,11 +23,9 @@ pub struct OverRanks {
     /// The number of kernels of a rank.
     pub count: Limits,
     /// How long they ran, in ns.
-    #[serde(rename = "gpu_time_ns")]
-    pub gpu_time: Limits,
+    pub gpu_time_ns: Limits,
     /// How long no compute kernel ran beside them, in ns.
-    #[serde(rename = "exposed_ns")]
-    pub exposed: Limits,
+    pub exposed_ns: Limits,
     /// The rank with the least GPU time; its trace if the rank is unknown. A collective is shortest on the rank that the others wait for.
     pub shortest: String,
     /// The rank with the most GPU time.
@@ -83,19 +81,19 @@ impl OverRanks {
                 max: values().max()?,
             })
         };
-        let by = |rank: &&OfRank| (rank.totals.gpu_time, std::cmp::Reverse(rank.rank.clone()));
+        let by = |rank: &&OfRank| (rank.totals.gpu_time_ns, std::cmp::Reverse(rank.rank.clone()));
         let name = |rank: &OfRank| rank.rank.to_string();
         let (outliers_found, named) = outliers(&ranks);
         Some(OverRanks {
-            shortest: ranks.iter().min_by_key(|rank| (rank.totals.gpu_time, rank.rank.clone())).map(name)?,
+            shortest: ranks.iter().min_by_key(|rank| (rank.totals.gpu_time_ns, rank.rank.clone())).map(name)?,
             longest: ranks.iter().max_by_key(by).map(name)?,
             outliers_found,
             outliers: named,
             ranks: ranks.len() as u64,
             ranks_in_all: in_all,
             count: limits(|of| of.count as i64)?,
-            gpu_time: limits(|of| of.gpu_time.0)?,
-            exposed: limits(|of| of.exposed.0)?,
+            gpu_time_ns: limits(|of| of.gpu_time_ns.0)?,
+            exposed_ns: limits(|of| of.exposed_ns.0)?,
         })
     }
 }
@@ -105,10 +103,10 @@ const ALIKE: f64 = 0.1;
 
 /// The number of outliers by median absolute deviation on both sides, and the ones to list.
 fn outliers(ranks: &[OfRank]) -> (u64, Vec<RankOutlier>) {
-    let times: Vec<f64> = ranks.iter().map(|rank| rank.totals.gpu_time.as_f64()).collect();
+    let times: Vec<f64> = ranks.iter().map(|rank| rank.totals.gpu_time_ns.as_f64()).collect();
     let Some(judged) = judge_by_deviations(&times, ALIKE / MAD_LIMIT) else { return (0, Vec::new()) };
     let mut far: Vec<(&OfRank, &Judged)> = ranks.iter().zip(&judged).filter(|(_, judged)| judged.is_far()).collect();
-    far.sort_by(|(a, _), (b, _)| (a.totals.gpu_time, &a.rank).cmp(&(b.totals.gpu_time, &b.rank)));
+    far.sort_by(|(a, _), (b, _)| (a.totals.gpu_time_ns, &a.rank).cmp(&(b.totals.gpu_time_ns, &b.rank)));
     let shorter = far.partition_point(|(_, judged)| judged.score < 0.0);
     let longer = far[shorter..].iter().rev().take(NAMED);
     let outlier = |(rank, _): &(&OfRank, &Judged)| RankOutlier { rank: rank.rank.to_string(), totals: rank.totals };
@@ -123,7 +121,7 @@ mod tests {
     fn ranks(times: &[i64]) -> Vec<OfRank> {
         let rank = |(at, time): (usize, &i64)| OfRank {
             rank: Arc::from(format!("rank {at}")),
-            totals: Totals { count: 2, gpu_time: Ns(*time), exposed: Ns(*time / 2), critical: None },
+            totals: Totals { count: 2, gpu_time_ns: Ns(*time), exposed_ns: Ns(*time / 2), critical: None },
         };
         times.iter().enumerate().map(rank).collect()
     }
@@ -134,8 +132,8 @@ mod tests {
     fn ranks_that_differ_are_named() {
         let over = OverRanks::compare(ranks(&[100, 101, 102, 103, 20, 110]), 8).unwrap();
         assert_eq!((over.ranks, over.ranks_in_all), (6, 8));
-        assert_eq!((over.gpu_time.min, over.gpu_time.max, over.count.max), (20, 110, 2));
-        assert_eq!(over.exposed.mean, (50 + 50 + 51 + 51 + 10 + 55) as f64 / 6.0);
+        assert_eq!((over.gpu_time_ns.min, over.gpu_time_ns.max, over.count.max), (20, 110, 2));
+        assert_eq!(over.exposed_ns.mean, (50 + 50 + 51 + 51 + 10 + 55) as f64 / 6.0);
         let named: Vec<&str> = over.outliers.iter().map(|outlier| outlier.rank.as_str()).collect();
         assert_eq!((named, over.outliers_found), (vec!["rank 4"], 1));
         assert_eq!((&*over.shortest, &*over.longest), ("rank 4", "rank 5"));

@@ -82,8 +82,7 @@ pub struct StackReduction {
 struct StackTotals {
     kernels: Kernels,
     /// How long any of the kernels ran; shares are computed from this.
-    #[serde(rename = "busy_ns")]
-    busy: Ns,
+    busy_ns: Ns,
     by: BTreeMap<Evidence, u64>,
     names: BTreeMap<String, Totals>,
     #[serde(with = "collective_info::stored")]
@@ -132,7 +131,7 @@ impl StackReduction {
         let mut collectives = CollectiveSums::new(store, &launches.kernels, attribution);
         let mut sums = |collective: Option<Collective>, kernels: &[&KernelLaunch]| {
             let mut totals = StackTotals::new(store, &mut collectives, collective, kernels);
-            totals.busy = spans.busy(store, kernels.iter().copied());
+            totals.busy_ns = spans.busy(store, kernels.iter().copied());
             totals.recorded = beside.as_ref().and_then(|beside| beside.info(kernels));
             totals
         };
@@ -379,7 +378,7 @@ impl StackTotals {
 
     fn add(&mut self, other: StackTotals) {
         self.kernels.add(other.kernels);
-        self.busy += other.busy;
+        self.busy_ns += other.busy_ns;
         self.ranks.extend(other.ranks);
         other.by.into_iter().for_each(|(evidence, kernels)| *self.by.entry(evidence).or_default() += kernels);
         other.names.into_iter().for_each(|(name, totals)| self.names.entry(name).or_default().add(totals));
@@ -405,7 +404,7 @@ impl StackReport {
         while let Some((at, mut reduction)) = reductions.next() {
             let several = at > 0 || reductions.peek().is_some();
             if several {
-                let unattributed = reduction.coverage.unattributed.values_mut();
+                let unattributed = reduction.coverage.without_launch.values_mut();
                 unattributed
                     .flat_map(|of| &mut of.first)
                     .for_each(|kernel| kernel.trace = Some(reduction.trace.name.clone()));
@@ -413,7 +412,7 @@ impl StackReport {
             reduction.walls.into_iter().for_each(|(rank, wall)| *walls.entry(rank).or_default() += wall);
             report.traces.push(reduction.trace);
             report.kernels_in_trace += reduction.kernels_in_trace;
-            report.elsewhere += reduction.elsewhere;
+            report.kernels_elsewhere += reduction.elsewhere;
             report.coverage.merge(reduction.coverage);
             report.not_asked.add(reduction.not_asked);
             for (transfer, time) in reduction.fastest {
@@ -451,23 +450,23 @@ impl StackReport {
         }
         // A trace without any stack counts as a rank, too.
         let ranks = ranks.len().max(report.traces.len()) as u64;
-        let (wall, is_one_trace) = (report.summary.wall, report.traces.len() == 1);
+        let (wall, is_one_trace) = (report.summary.wall_ns, report.traces.len() == 1);
         let stack = |((rank, key), mut totals): ((Option<String>, StackKey), StackTotals)| {
             let count = totals.kernels.count();
-            totals.collective.fastest = totals.collective.transfer(count).and_then(|of| fastest.get(&of).copied());
+            totals.collective.fastest_ns = totals.collective.transfer(count).and_then(|of| fastest.get(&of).copied());
             let telling = key.telling_frames(user_code);
             let wall = rank.as_ref().and_then(|rank| walls.get(rank)).copied().unwrap_or(wall);
-            let cost = Cost::sum(&totals.kernels, totals.busy.share_of(wall), is_one_trace);
+            let cost = Cost::sum(&totals.kernels, totals.busy_ns.share_of(wall), is_one_trace);
             Stack {
                 rank,
                 headline: telling.first().cloned(),
                 telling,
                 key,
                 count,
-                by: totals.by,
-                kernels: totals.names,
+                attributed_by: totals.by,
+                kernels_by_name: totals.names,
                 cost,
-                collective: totals.collective,
+                messages: totals.collective,
                 recorded: totals.recorded,
                 over_ranks: OverRanks::compare(totals.ranks, ranks).filter(|_| !*per_rank),
             }
@@ -511,19 +510,25 @@ impl Grouped {
             key: by.iter().cloned().zip(key).collect(),
             count: totals.kernels.count(),
             attributed: totals.by.values().sum(),
-            kernels: totals.names,
-            cost: Cost::sum(&totals.kernels, totals.busy.share_of(wall), is_one_trace),
-            share: 0.0,
-            collective: totals.collective,
+            kernels_by_name: totals.names,
+            cost: Cost::sum(&totals.kernels, totals.busy_ns.share_of(wall), is_one_trace),
+            share_of_groups: 0.0,
+            messages: totals.collective,
             recorded: totals.recorded,
         };
         let mut groups: Vec<GroupedKernels> = by_key.into_iter().map(group).collect();
-        let distinguished: Ns = groups.iter().map(|group| group.cost.gpu_time.total).sum();
-        let all = distinguished + others.totals.gpu_time;
+        let distinguished: Ns = groups.iter().map(|group| group.cost.gpu_time.total_ns).sum();
+        let all = distinguished + others.totals.gpu_time_ns;
         for group in &mut groups {
-            group.share = group.cost.gpu_time.total.share_of(all).unwrap_or(0.0);
+            group.share_of_groups = group.cost.gpu_time.total_ns.share_of(all).unwrap_or(0.0);
         }
-        Grouped { by, groups_found: groups.len() as u64 + others.groups, groups, others, ..Grouped::default() }
+        Grouped {
+            grouped_by: by,
+            groups_found: groups.len() as u64 + others.groups,
+            groups,
+            others,
+            ..Grouped::default()
+        }
     }
 }
 

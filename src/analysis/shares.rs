@@ -8,7 +8,7 @@ use crate::time::Ns;
 impl Summary {
     /// A time as a share of [`Summary::wall`]; `None` for an empty window.
     pub fn share(&self, time: Ns) -> Option<f64> {
-        time.share_of(self.wall)
+        time.share_of(self.wall_ns)
     }
 
     /// What the times are shares of.
@@ -18,14 +18,14 @@ impl Summary {
 
     /// The number of kernel names beyond [`Summary::top_kernels`].
     pub fn other_names(&self) -> u64 {
-        self.kernel_names.saturating_sub(self.top_kernels.len() as u64)
+        self.kernel_names_found.saturating_sub(self.top_kernels.len() as u64)
     }
 }
 
 impl Cost {
     /// The exposed time as a share of the GPU time; `None` if the kernels have no duration.
     pub fn exposed_share(&self) -> Option<f64> {
-        self.exposed.share_of(self.gpu_time.total)
+        self.exposed_ns.share_of(self.gpu_time.total_ns)
     }
 }
 

@@ -88,17 +88,14 @@ pub struct Stack {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
     /// The number of kernels by evidence of their attribution.
-    #[serde(rename = "attributed_by")]
     #[cfg_attr(test, schemars(with = "crate::operations::written::Words<Evidence, u64>"))]
-    pub by: BTreeMap<Evidence, u64>,
+    pub attributed_by: BTreeMap<Evidence, u64>,
     /// The totals of each kernel name.
-    #[serde(rename = "kernels_by_name")]
-    pub kernels: BTreeMap<String, Totals>,
+    pub kernels_by_name: BTreeMap<String, Totals>,
     /// What its kernels cost.
     pub cost: Cost,
     /// What its collectives move.
-    #[serde(rename = "messages")]
-    pub collective: CollectiveInfo,
+    pub messages: CollectiveInfo,
     /// What NCCL's own records say about the kernels; `None` if none of them has a record.
     pub recorded: Option<RecordedInfo>,
     /// How ranks differ; `None` for one rank, or if ranks are distinguished.
@@ -113,8 +110,8 @@ impl Stack {
 
     /// The totals of its kernels.
     pub fn totals(&self) -> Totals {
-        let Cost { gpu_time, exposed, critical, .. } = self.cost;
-        Totals { count: self.count, gpu_time: gpu_time.total, exposed, critical }
+        let Cost { gpu_time, exposed_ns: exposed, critical_ns: critical, .. } = self.cost;
+        Totals { count: self.count, gpu_time_ns: gpu_time.total_ns, exposed_ns: exposed, critical }
     }
 }
 
@@ -126,17 +123,15 @@ pub struct Coverage {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
     /// The number of attributed kernels, by evidence. Their sum is that of the counts of all stacks.
-    #[serde(rename = "attributed_by")]
     #[cfg_attr(test, schemars(with = "crate::operations::written::Words<Evidence, u64>"))]
-    pub by: BTreeMap<Evidence, u64>,
+    pub attributed_by: BTreeMap<Evidence, u64>,
     /// How many of these have equal evidence for several calls, so that only time decided.
     pub uncertain: u64,
     /// How many of these have a flow from a call other than the one with their correlation id, which was taken.
     pub flow_disagrees: u64,
     /// The unattributed kernels, by reason.
-    #[serde(rename = "without_launch")]
     #[cfg_attr(test, schemars(with = "crate::operations::written::Words<Reason, Unattributed>"))]
-    pub unattributed: BTreeMap<Reason, Unattributed>,
+    pub without_launch: BTreeMap<Reason, Unattributed>,
     /// What captures gave the graph kernels of the whole trace; `None` without captures.
     pub captures: Option<CaptureTally>,
     /// The number of backward kernels whose forward operator is unknown: no operator of the trace has their sequence number, or several have it.
@@ -151,8 +146,7 @@ pub struct Unattributed {
     #[serde(flatten)]
     pub all: Totals,
     /// The totals of each kernel name.
-    #[serde(rename = "kernels_by_name")]
-    pub kernels: BTreeMap<String, Totals>,
+    pub kernels_by_name: BTreeMap<String, Totals>,
     /// The first few, by start.
     #[cfg_attr(test, schemars(length(min = 1, max = 3)))]
     pub first: Vec<UnattributedKernel>,
@@ -165,9 +159,8 @@ pub struct UnattributedKernel {
     /// Its name.
     pub name: String,
     /// When it started, in ns.
-    #[serde(rename = "ts_ns")]
     #[cfg_attr(test, schemars(with = "i64"))]
-    pub ts: Ns,
+    pub ts_ns: Ns,
     /// Its trace, if there are several.
     pub trace: Option<String>,
 }
@@ -178,12 +171,12 @@ const NAMED: usize = 3;
 impl Coverage {
     /// How many kernels were attributed.
     pub fn attributed(&self) -> u64 {
-        self.by.values().sum()
+        self.attributed_by.values().sum()
     }
 
     /// How many kernels are unattributed.
     pub fn unattributed(&self) -> u64 {
-        self.unattributed.values().map(|kernels| kernels.all.count).sum()
+        self.without_launch.values().map(|kernels| kernels.all.count).sum()
     }
 
     /// Counts the rows of an attribution.
@@ -200,11 +193,17 @@ impl Coverage {
         self.uncertain += other.uncertain;
         self.flow_disagrees += other.flow_disagrees;
         self.forward_unknown += other.forward_unknown;
-        other.by.into_iter().for_each(|(evidence, kernels)| *self.by.entry(evidence).or_default() += kernels);
-        for (reason, others) in other.unattributed {
-            let known = self.unattributed.entry(reason).or_default();
+        other
+            .attributed_by
+            .into_iter()
+            .for_each(|(evidence, kernels)| *self.attributed_by.entry(evidence).or_default() += kernels);
+        for (reason, others) in other.without_launch {
+            let known = self.without_launch.entry(reason).or_default();
             known.all.add(others.all);
-            others.kernels.into_iter().for_each(|(name, totals)| known.kernels.entry(name).or_default().add(totals));
+            others
+                .kernels_by_name
+                .into_iter()
+                .for_each(|(name, totals)| known.kernels_by_name.entry(name).or_default().add(totals));
             known.first.extend(others.first);
             known.first.truncate(NAMED);
         }
@@ -221,22 +220,22 @@ impl Coverage {
         self.forward_unknown += u64::from(kernel.forward_unknown);
         match launched.evidence {
             Evidence::None(reason) => {
-                let without = self.unattributed.entry(reason).or_default();
+                let without = self.without_launch.entry(reason).or_default();
                 let (name, totals) = (store.slice_name(launched.kernel), Totals::from_kernel(kernel));
                 without.all.add(totals);
-                match without.kernels.get_mut(name) {
+                match without.kernels_by_name.get_mut(name) {
                     Some(known) => known.add(totals),
-                    None => drop(without.kernels.insert(name.to_owned(), totals)),
+                    None => drop(without.kernels_by_name.insert(name.to_owned(), totals)),
                 }
                 if without.first.len() < NAMED {
                     without.first.push(UnattributedKernel {
                         name: name.to_owned(),
-                        ts: store.slices.ts(launched.kernel),
+                        ts_ns: store.slices.ts(launched.kernel),
                         trace: None,
                     });
                 }
             }
-            evidence => *self.by.entry(evidence).or_default() += 1,
+            evidence => *self.attributed_by.entry(evidence).or_default() += 1,
         }
     }
 }
@@ -276,8 +275,7 @@ pub struct StackReport {
     #[serde(flatten)]
     pub grouped: Grouped,
     /// The number of kernels in the stacks or groups left out.
-    #[serde(rename = "kernels_left_out")]
-    pub left_out: u64,
+    pub kernels_left_out: u64,
     /// The number of chosen kernels in the whole trace.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels_in_trace: u64,
@@ -285,16 +283,14 @@ pub struct StackReport {
     pub coverage: Coverage,
     /// The number of chosen kernels that ran in the window but were launched outside it; if windows choose kernels by their own start, the other way
     /// round. They are in no stack and not in the coverage.
-    #[serde(rename = "kernels_elsewhere")]
-    pub elsewhere: u64,
+    pub kernels_elsewhere: u64,
     /// The collectives of the window, and which of them are not asked for.
     pub not_asked: NotAsked,
     /// The window as a whole.
     pub summary: Summary,
     /// How long the critical paths of its ranks are, each alone, in ns by kind; `None` unless that was asked for.
-    #[serde(rename = "critical_path_ns")]
     #[cfg_attr(test, schemars(with = "Option<BTreeMap<String, u64>>"))]
-    pub critical_path: Option<BTreeMap<&'static str, Ns>>,
+    pub critical_path_ns: Option<BTreeMap<&'static str, Ns>>,
     /// What is wrong with the trace.
     pub damage: Losses,
     /// How NCCL's own records are joined to the kernels; `None` without records.
@@ -312,19 +308,19 @@ impl StackReport {
 
     /// The groups, if the question asked for them instead of stacks.
     pub fn groups(&self) -> Option<&Grouped> {
-        (!self.grouped.by.is_empty()).then_some(&self.grouped)
+        (!self.grouped.grouped_by.is_empty()).then_some(&self.grouped)
     }
 
     /// Sorts the stacks, largest first. Leaves out stacks with less than `min_share` of the total GPU time, and those after the first `limit`.
     pub fn arrange(&mut self, order: Order, min_share: f64, limit: Option<usize>) {
         if self.groups().is_some() {
-            self.left_out = self.grouped.arrange(order, min_share, limit);
+            self.kernels_left_out = self.grouped.arrange(order, min_share, limit);
             return;
         }
         self.stacks.append(&mut self.hidden);
         if order == Order::Critical {
             // Most may not be on the path at all.
-            self.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.cost.exposed));
+            self.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.cost.exposed_ns));
         }
         self.stacks.sort_by(|a, b| b.totals().by(order).total_cmp(&a.totals().by(order)));
         let all = self.gpu_time().as_f64();
@@ -332,7 +328,7 @@ impl StackReport {
         let mut of_key: BTreeMap<StackKey, Ns> = BTreeMap::new();
         if min_share > 0.0 {
             for stack in &self.stacks {
-                *of_key.entry(stack.key.clone()).or_default() += stack.cost.gpu_time.total;
+                *of_key.entry(stack.key.clone()).or_default() += stack.cost.gpu_time.total_ns;
             }
         }
         let is_small = |stack: &mut Stack| of_key.get(&stack.key).is_some_and(|time| time.as_f64() < min_share * all);
@@ -349,7 +345,7 @@ impl StackReport {
             };
             self.hidden.extend(self.stacks.extract_if(.., is_beyond));
         }
-        self.left_out = self.coverage.attributed() - self.stacks.iter().map(|stack| stack.count).sum::<u64>();
+        self.kernels_left_out = self.coverage.attributed() - self.stacks.iter().map(|stack| stack.count).sum::<u64>();
     }
 
     /// The same answer with only the first few stacks or groups.
@@ -367,11 +363,11 @@ impl StackReport {
             stacks_found: self.stacks_found,
             without_launch: self.without_launch.clone(),
             grouped,
-            left_out: self.left_out + cut,
+            kernels_left_out: self.kernels_left_out + cut,
             kernels_in_trace: self.kernels_in_trace,
             coverage: self.coverage.clone(),
-            elsewhere: self.elsewhere,
-            critical_path: self.critical_path.clone(),
+            kernels_elsewhere: self.kernels_elsewhere,
+            critical_path_ns: self.critical_path_ns.clone(),
             not_asked: self.not_asked.clone(),
             summary: self.summary.clone(),
             damage: self.damage.clone(),
@@ -382,7 +378,7 @@ impl StackReport {
 
     /// How long the kernels of all stacks ran.
     fn gpu_time(&self) -> Ns {
-        self.stacks.iter().map(|stack| stack.cost.gpu_time.total).sum()
+        self.stacks.iter().map(|stack| stack.cost.gpu_time.total_ns).sum()
     }
 }
 

@@ -29,35 +29,28 @@ pub struct StepCost {
     /// by start.
     pub number: u64,
     /// When it began, in ns on the clock of the first trace that has it.
-    #[serde(rename = "ts_ns")]
     #[cfg_attr(test, schemars(with = "i64"))]
-    pub start: Ns,
+    pub ts_ns: Ns,
     /// How long the CPU was in it; the longest over several ranks.
-    #[serde(rename = "dur_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub dur: Ns,
+    pub dur_ns: Ns,
     /// The number of GPUs that ran work of it.
     pub gpus: u64,
     /// From the first start to the last end of the work launched in it, summed over GPUs: the following times are shares of this.
-    #[serde(rename = "gpu_span_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub gpu_span: Ns,
+    pub gpu_span_ns: Ns,
     /// When any kernel ran in that span, including kernels of other steps.
-    #[serde(rename = "busy_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub busy: Ns,
+    pub busy_ns: Ns,
     /// When its compute kernels ran.
-    #[serde(rename = "compute_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub compute: Ns,
+    pub compute_ns: Ns,
     /// When its collectives ran.
-    #[serde(rename = "collectives_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub collectives: Ns,
+    pub collectives_ns: Ns,
     /// When its collectives ran while no compute kernel did.
-    #[serde(rename = "exposed_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub exposed: Ns,
+    pub exposed_ns: Ns,
     /// The stack with the most exposed time among the chosen kernels; `None` if none of them has a stack.
     pub largest_stack: Option<LargestStack>,
 }
@@ -76,7 +69,7 @@ pub struct LargestStack {
 impl StepCost {
     /// A time as a share of the GPU span; `None` if no kernel ran.
     pub fn share(&self, time: Ns) -> Option<f64> {
-        time.share_of(self.gpu_span)
+        time.share_of(self.gpu_span_ns)
     }
 }
 
@@ -148,11 +141,30 @@ impl StepSums {
     }
 
     pub(super) fn cost(&self, user_code: &UserCode) -> StepCost {
-        let Summary { gpus, wall, busy, compute, collectives, exposed, .. } = self.summary;
-        let largest = self.stacks.iter().rev().max_by_key(|(_, of)| (of.exposed, of.gpu_time));
+        let Summary {
+            gpus,
+            wall_ns: wall,
+            busy_ns: busy,
+            compute_ns: compute,
+            collectives_ns: collectives,
+            exposed_ns: exposed,
+            ..
+        } = self.summary;
+        let largest = self.stacks.iter().rev().max_by_key(|(_, of)| (of.exposed_ns, of.gpu_time_ns));
         let headline = |key: &StackKey| key.telling_frames(user_code).into_iter().next();
         let largest_stack = largest.and_then(|(key, of)| Some(LargestStack { headline: headline(key)?, totals: *of }));
         let StepSums { number, start, dur, .. } = *self;
-        StepCost { number, start, dur, gpus, gpu_span: wall, busy, compute, collectives, exposed, largest_stack }
+        StepCost {
+            number,
+            ts_ns: start,
+            dur_ns: dur,
+            gpus,
+            gpu_span_ns: wall,
+            busy_ns: busy,
+            compute_ns: compute,
+            collectives_ns: collectives,
+            exposed_ns: exposed,
+            largest_stack,
+        }
     }
 }

@@ -33,31 +33,25 @@ pub struct Summary {
     /// The number of GPUs that the times add up: those that ran work of the window, or all GPUs of the trace if there is no `gpu_span`.
     pub gpus: u64,
     /// The length of `gpu_span` on each GPU, added up; without one, the window's length times the number of GPUs. The other times are shares of this.
-    #[serde(rename = "wall_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub wall: Ns,
+    pub wall_ns: Ns,
     /// When any kernel ran. Within a `gpu_span`, this counts every kernel; the other times count only what was launched in the window.
-    #[serde(rename = "busy_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub busy: Ns,
+    pub busy_ns: Ns,
     /// When compute kernels ran: all kernels but collectives.
-    #[serde(rename = "compute_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub compute: Ns,
+    pub compute_ns: Ns,
     /// When collectives ran: kernels of the known and the user's own families, and chosen kernels whose names say so.
-    #[serde(rename = "collectives_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub collectives: Ns,
+    pub collectives_ns: Ns,
     /// When collectives ran and no compute kernel did.
-    #[serde(rename = "exposed_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub exposed: Ns,
+    pub exposed_ns: Ns,
     /// The kernel names with the most total time, among kernels launched in the window, or started in it if there is no `gpu_span`.
     #[cfg_attr(test, schemars(length(max = 5)))]
     pub top_kernels: Vec<KernelRow>,
     /// The number of distinct names of these kernels, including those not listed.
-    #[serde(rename = "kernel_names_found")]
-    pub kernel_names: u64,
+    pub kernel_names_found: u64,
 }
 
 /// All kernels of one name, like a row of `nsys stats -r cuda_gpu_kern_sum`.
@@ -72,9 +66,8 @@ pub struct KernelRow {
     /// How long they ran.
     pub time: Distribution,
     /// Their share of the time of all kernels in the table. Kernels that overlap each count.
-    #[serde(rename = "share_of_kernels")]
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
-    pub share: f64,
+    pub share_of_kernels: f64,
 }
 
 /// How many kernel names a summary lists.
@@ -89,16 +82,16 @@ impl Summary {
         self.gpu_annotation = None;
         self.gpus += other.gpus;
         for (sum, time) in [
-            (&mut self.wall, other.wall),
-            (&mut self.busy, other.busy),
-            (&mut self.compute, other.compute),
-            (&mut self.collectives, other.collectives),
-            (&mut self.exposed, other.exposed),
+            (&mut self.wall_ns, other.wall_ns),
+            (&mut self.busy_ns, other.busy_ns),
+            (&mut self.compute_ns, other.compute_ns),
+            (&mut self.collectives_ns, other.collectives_ns),
+            (&mut self.exposed_ns, other.exposed_ns),
         ] {
             *sum += time;
         }
         self.top_kernels.clear();
-        self.kernel_names = 0;
+        self.kernel_names_found = 0;
     }
 }
 
@@ -109,7 +102,7 @@ pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> 
     let slices = &store.slices;
     let inside = store.kernels.iter().copied().filter(|kernel| spans.count(store, *kernel));
     let inside = inside.map(|kernel| (slices.name(kernel), slices.dur(kernel)));
-    (summary.top_kernels, summary.kernel_names) = top_kernels(store, inside);
+    (summary.top_kernels, summary.kernel_names_found) = top_kernels(store, inside);
     summary
 }
 
@@ -129,12 +122,12 @@ fn annotation(store: &Store, window: Window, work: Window) -> Option<Window> {
 /// The summary without the kernels by name.
 pub(super) fn times(window: Window, spans: &GpuSpans<'_>) -> Summary {
     let (gpus, gpu_span) = (spans.gpus(), spans.work());
-    let mut summary = Summary { window, gpu_span, gpus, wall: spans.length(), ..Summary::default() };
+    let mut summary = Summary { window, gpu_span, gpus, wall_ns: spans.length(), ..Summary::default() };
     for (Window { start, end }, all, counted) in spans.each() {
-        summary.busy += all.busy(start, end);
-        summary.compute += counted.compute.within(start, end);
-        summary.collectives += counted.collectives.within(start, end);
-        summary.exposed += counted.exposed(all, start, end);
+        summary.busy_ns += all.busy(start, end);
+        summary.compute_ns += counted.compute.within(start, end);
+        summary.collectives_ns += counted.collectives.within(start, end);
+        summary.exposed_ns += counted.exposed(all, start, end);
     }
     summary
 }
@@ -152,7 +145,7 @@ fn top_kernels(store: &Store, kernels: impl Iterator<Item = (StringId, Ns)>) -> 
     let row = |(total, id, lengths): (Ns, usize, Vec<Ns>)| KernelRow {
         name: text(id).to_owned(),
         instances: lengths.len() as u64,
-        share: total.share_of(time).unwrap_or(0.0),
+        share_of_kernels: total.share_of(time).unwrap_or(0.0),
         time: Distribution::from_times(lengths).unwrap_or_default(),
     };
     (names.into_iter().take(TOP).map(row).collect(), found)

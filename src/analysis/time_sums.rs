@@ -93,14 +93,11 @@ pub struct TimeSums {
     /// The number of durations.
     pub count: u64,
     /// Their sum.
-    #[serde(rename = "total_ns")]
-    pub total: Ns,
+    pub total_ns: Ns,
     /// The smallest; 0 if there are none.
-    #[serde(rename = "min_ns")]
-    pub min: Ns,
+    pub min_ns: Ns,
     /// The largest; 0 if there are none.
-    #[serde(rename = "max_ns")]
-    pub max: Ns,
+    pub max_ns: Ns,
     /// The sum of their squares, in ns².
     #[serde(rename = "squares_ns2", with = "text")]
     pub squares: u128,
@@ -119,12 +116,12 @@ impl TimeSums {
 
     /// Adds a duration.
     pub fn add(&mut self, time: Ns) {
-        (self.min, self.max) = match self.count {
+        (self.min_ns, self.max_ns) = match self.count {
             0 => (time, time),
-            _ => (self.min.min(time), self.max.max(time)),
+            _ => (self.min_ns.min(time), self.max_ns.max(time)),
         };
         self.count += 1;
-        self.total += time;
+        self.total_ns += time;
         let size = u128::from(time.0.unsigned_abs());
         self.squares = self.squares.saturating_add(size * size);
         self.histogram.add(time);
@@ -135,12 +132,12 @@ impl TimeSums {
         if other.count == 0 {
             return;
         }
-        (self.min, self.max) = match self.count {
-            0 => (other.min, other.max),
-            _ => (self.min.min(other.min), self.max.max(other.max)),
+        (self.min_ns, self.max_ns) = match self.count {
+            0 => (other.min_ns, other.max_ns),
+            _ => (self.min_ns.min(other.min_ns), self.max_ns.max(other.max_ns)),
         };
         self.count = self.count.saturating_add(other.count);
-        self.total += other.total;
+        self.total_ns += other.total_ns;
         self.squares = self.squares.saturating_add(other.squares);
         self.histogram.merge(&other.histogram);
     }
@@ -149,7 +146,7 @@ impl TimeSums {
     pub fn median(&self) -> f64 {
         match self.count {
             0 => 0.0,
-            n @ (1 | 2) => self.total.as_f64() / n as f64,
+            n @ (1 | 2) => self.total_ns.as_f64() / n as f64,
             n => self.within(f64::midpoint(self.histogram.nth((n - 1) / 2), self.histogram.nth(n / 2))),
         }
     }
@@ -162,7 +159,7 @@ impl TimeSums {
 
     fn within(&self, time: f64) -> f64 {
         // Not `clamp`, which panics if a hostile part has its limits swapped.
-        time.max(self.min.as_f64()).min(self.max.as_f64())
+        time.max(self.min_ns.as_f64()).min(self.max_ns.as_f64())
     }
 
     /// The sample standard deviation, in ns; 0 for fewer than two durations.
@@ -173,7 +170,7 @@ impl TimeSums {
     /// The sum of squared differences from the mean, in ns². Computed in integers where they fit, so that nothing is lost when times are long and
     /// nearly equal.
     fn variation(&self) -> f64 {
-        let (n, total) = (u128::from(self.count), u128::from(self.total.0.unsigned_abs()));
+        let (n, total) = (u128::from(self.count), u128::from(self.total_ns.0.unsigned_abs()));
         let exact = || n.checked_mul(self.squares)?.checked_sub(total.checked_mul(total)?);
         match exact() {
             Some(exact) => exact as f64 / n as f64,
@@ -236,7 +233,7 @@ mod tests {
         cb.merge(&b);
         cb.merge(&a);
         assert_eq!(ab, cb);
-        assert_eq!((ab.count, ab.min, ab.max), (3, Ns(-70), Ns(1 << 40)));
+        assert_eq!((ab.count, ab.min_ns, ab.max_ns), (3, Ns(-70), Ns(1 << 40)));
         let text = serde_json::to_string(&ab).unwrap();
         assert!(text.contains(r#""squares_ns2":"1208925819614629174711085","histogram":"-71:1 3:1 2240:1""#), "{text}");
         assert_eq!(serde_json::from_str::<TimeSums>(&text).unwrap(), ab);

@@ -66,7 +66,7 @@ const ENOUGH: u64 = 3;
 impl Waiting {
     /// Checks a stack whose kernels all carry out the same collective.
     pub fn find(stack: &Stack) -> Option<Self> {
-        let (best, Distribution { mean, .. }) = (stack.collective.fastest?, stack.cost.gpu_time);
+        let (best, Distribution { mean_ns: mean, .. }) = (stack.messages.fastest_ns?, stack.cost.gpu_time);
         (stack.count >= ENOUGH && mean > FAR_ABOVE * best.as_f64()).then_some(Waiting { mean, best })
     }
 }
@@ -77,30 +77,30 @@ impl StackReport {
         let summary = &self.summary;
         let share = |time: Ns, of: Ns| time.share_of(of).unwrap_or(0.0);
         let has_stacks = !self.stacks.is_empty();
-        if summary.collectives == Ns::ZERO {
+        if summary.collectives_ns == Ns::ZERO {
             return Verdict { collectives: None, has_stacks, costliest: None };
         }
         let collectives = CollectiveTime {
-            share_of_window: share(summary.collectives, summary.wall),
-            exposed: summary.exposed,
-            exposed_share: share(summary.exposed, summary.collectives),
-            exposed_share_of_window: share(summary.exposed, summary.wall),
+            share_of_window: share(summary.collectives_ns, summary.wall_ns),
+            exposed: summary.exposed_ns,
+            exposed_share: share(summary.exposed_ns, summary.collectives_ns),
+            exposed_share_of_window: share(summary.exposed_ns, summary.wall_ns),
         };
         // All stacks of the chosen kernels, shown or left out.
         let stacks: Vec<&Stack> = self.stacks.iter().chain(&self.hidden).collect();
-        let without_launch = self.coverage.unattributed.values().map(|kernels| kernels.all.exposed);
-        let all: Ns = stacks.iter().map(|stack| stack.cost.exposed).chain(without_launch).sum();
-        let most = stacks.iter().enumerate().max_by_key(|(at, stack)| (stack.cost.exposed, std::cmp::Reverse(*at)));
+        let without_launch = self.coverage.without_launch.values().map(|kernels| kernels.all.exposed_ns);
+        let all: Ns = stacks.iter().map(|stack| stack.cost.exposed_ns).chain(without_launch).sum();
+        let most = stacks.iter().enumerate().max_by_key(|(at, stack)| (stack.cost.exposed_ns, std::cmp::Reverse(*at)));
         // If several stacks tie, none is the costliest.
         let is_alone =
-            |most: &Stack| stacks.iter().filter(|stack| stack.cost.exposed >= most.cost.exposed).count() == 1;
-        let most = most.filter(|(_, stack)| stack.cost.exposed > Ns::ZERO && is_alone(stack));
+            |most: &Stack| stacks.iter().filter(|stack| stack.cost.exposed_ns >= most.cost.exposed_ns).count() == 1;
+        let most = most.filter(|(_, stack)| stack.cost.exposed_ns > Ns::ZERO && is_alone(stack));
         let costliest = most.map(|(at, stack)| {
             let names = Names::new(stacks.iter().map(|stack| stack.naming()));
             let mut name = names.name(at).into_iter();
             let (from, within) = (name.next(), name.collect());
             Costliest {
-                share: share(stack.cost.exposed, all),
+                share: share(stack.cost.exposed_ns, all),
                 of: all,
                 rank: stack.rank.as_deref(),
                 from,
@@ -125,7 +125,7 @@ mod tests {
         Stack {
             key: StackKey { frames: frames.map(str::to_owned).into(), ..StackKey::default() },
             telling: frames.map(str::to_owned).into(),
-            cost: Cost { exposed, ..Cost::default() },
+            cost: Cost { exposed_ns: exposed, ..Cost::default() },
             ..Stack::default()
         }
     }
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_verdict_names_the_costliest_stack() {
         let stacks = vec![stack(["a.py(1): f", "b.py(2): g"], 6), stack(["a.py(1): f", "c.py(3): h"], 4)];
-        let summary = Summary { wall: Ns(100), collectives: Ns(40), exposed: Ns(10), ..Summary::default() };
+        let summary = Summary { wall_ns: Ns(100), collectives_ns: Ns(40), exposed_ns: Ns(10), ..Summary::default() };
         let mut report = StackReport { stacks, summary, ..StackReport::default() };
         let verdict = report.verdict();
         let collectives = verdict.collectives.unwrap();
@@ -150,7 +150,7 @@ mod tests {
             outliers: None,
         };
         assert_eq!(verdict.costliest, Some(costliest));
-        report.summary.collectives = Ns::ZERO;
+        report.summary.collectives_ns = Ns::ZERO;
         assert_eq!(report.verdict(), Verdict { collectives: None, has_stacks: true, costliest: None });
     }
 
@@ -158,11 +158,11 @@ mod tests {
     #[test]
     fn kernels_wait_if_they_take_far_longer_than_the_fastest() {
         let mut slow = stack(["main.py(1): main", "a.py(1): f"], 90);
-        slow.cost.gpu_time = Distribution { mean: 90.0, ..Distribution::default() };
+        slow.cost.gpu_time = Distribution { mean_ns: 90.0, ..Distribution::default() };
         for (count, fastest, best) in
             [(3, Some(44), Some(44)), (3, Some(45), None), (2, Some(44), None), (3, None, None)]
         {
-            (slow.count, slow.collective.fastest) = (count, fastest.map(Ns));
+            (slow.count, slow.messages.fastest_ns) = (count, fastest.map(Ns));
             assert_eq!(Waiting::find(&slow).map(|waiting| waiting.best), best.map(Ns), "{count} {fastest:?}");
         }
     }

@@ -21,8 +21,8 @@ impl Weight {
     pub fn measure(self, kernels: Totals) -> u64 {
         match self {
             Weight::Count => kernels.count,
-            Weight::Gpu => u64::try_from(kernels.gpu_time.0).unwrap_or(0),
-            Weight::Exposed => u64::try_from(kernels.exposed.0).unwrap_or(0),
+            Weight::Gpu => u64::try_from(kernels.gpu_time_ns.0).unwrap_or(0),
+            Weight::Exposed => u64::try_from(kernels.exposed_ns.0).unwrap_or(0),
         }
     }
 }
@@ -31,11 +31,11 @@ impl StackReport {
     /// The weight of all kernels, with and without a stack; `None` on overflow.
     pub fn weight(&self, weight: Weight) -> Option<u64> {
         if let Some(grouped) = self.groups() {
-            let all = grouped.groups.iter().flat_map(|group| group.kernels.values());
+            let all = grouped.groups.iter().flat_map(|group| group.kernels_by_name.values());
             return all.map(|kernels| weight.measure(*kernels)).try_fold(0, u64::checked_add);
         }
-        let of_stacks = self.stacks.iter().flat_map(|stack| stack.kernels.values());
-        let without_launch = self.coverage.unattributed.values().flat_map(|kernels| kernels.kernels.values());
+        let of_stacks = self.stacks.iter().flat_map(|stack| stack.kernels_by_name.values());
+        let without_launch = self.coverage.without_launch.values().flat_map(|kernels| kernels.kernels_by_name.values());
         of_stacks.chain(without_launch).try_fold(0, |sum: u64, kernels| sum.checked_add(weight.measure(*kernels)))
     }
 }

@@ -103,7 +103,7 @@ fn print(args: &Stacks, show: Show<'_>, span: &Span, answer: StackAnswer, output
     };
     // Without kernels, a form for programs would be empty; forms for people have the summary of what ran.
     let is_empty = report.coverage.kernels == 0;
-    let has_summary = form.is_for_people() && args.output.is_none() && report.summary.kernel_names > 0;
+    let has_summary = form.is_for_people() && args.output.is_none() && report.summary.kernel_names_found > 0;
     let is_damaged = report.damage.is_unknown();
     // A page explains why it is empty.
     if let (Some(reason), true) = (&reason, is_empty && !has_summary && form != Form::Html) {

@@ -128,11 +128,11 @@ pub const COLUMNS: &[Column] = &[
     }),
     int("gpu_ns", |row| match &row.subject {
         Subject::Step { totals, .. } => Some(totals.gpu.0),
-        Subject::Stack { sums, .. } => Some(sums.gpu.total.0),
+        Subject::Stack { sums, .. } => Some(sums.gpu.total_ns.0),
         Subject::Rank { .. } => Some(row.rank.map_or(0, |rank| rank.rows.iter().map(|row| row.dur).sum::<Ns>().0)),
     }),
-    int("gpu_min_ns", |row| Some(row.sums()?.gpu.min.0)),
-    int("gpu_max_ns", |row| Some(row.sums()?.gpu.max.0)),
+    int("gpu_min_ns", |row| Some(row.sums()?.gpu.min_ns.0)),
+    int("gpu_max_ns", |row| Some(row.sums()?.gpu.max_ns.0)),
     Column { name: "gpu_squares_ns2", value: Get::Real(|row| Some(row.sums()?.gpu.squares as f64)) },
     text("gpu_histogram", |row| Some(row.sums()?.gpu.histogram.to_string())),
     int("exposed_ns", |row| match &row.subject {
@@ -240,7 +240,7 @@ fn stacks(rank: &RankReduction) -> BTreeMap<StackRow<'_>, StackSums> {
             size_class: kind.bytes.map(size_class),
         };
         let sums = found.entry(key).or_default();
-        if sums.gpu.count == 0 || row.dur > sums.gpu.max {
+        if sums.gpu.count == 0 || row.dur > sums.gpu.max_ns {
             sums.longest = row.start;
         }
         sums.gpu.add(row.dur);

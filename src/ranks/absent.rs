@@ -29,9 +29,8 @@ pub struct WaitsForAbsent {
     /// The ranks that are not here, or left no kernels, of groups that have some here.
     pub ranks: Vec<u32>,
     /// How long the collectives of the ranks here waited for them, or transferred slowly, at least.
-    #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub waited: Ns,
+    pub waited_ns: Ns,
     /// The number of collectives that did, each counted once.
     pub collectives: u64,
     /// The ranks here of which less than the larger half of a group is here.
@@ -80,7 +79,7 @@ impl WaitsForAbsent {
                 for member in job.counted_rows(group, collective).map(|(member, _)| member) {
                     let (Some(row), rank) = (collective.rows[member], group.members[member]) else { continue };
                     found.rows[rank].insert(row, waited);
-                    found.waited += waited;
+                    found.waited_ns += waited;
                 }
             }
         }

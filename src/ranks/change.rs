@@ -41,9 +41,8 @@ pub struct RunWaits {
     /// The steps of the job in which collectives were measured.
     pub steps: LaunchingSteps,
     /// The number of units that its numbers are divided by: its steps or collectives according to `per`, or 1.
-    #[serde(rename = "divided_by")]
     #[cfg_attr(test, schemars(range(min = 1)))]
-    pub units: u64,
+    pub divided_by: u64,
     /// The number of ranks compared.
     pub ranks: u64,
     /// Ranks of its groups that are not here: waiting for them counts as transfer.
@@ -53,17 +52,14 @@ pub struct RunWaits {
     /// The number of these at which one rank was late.
     pub late: u64,
     /// How long their kernels ran, over all ranks.
-    #[serde(rename = "measured_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub measured: Ns,
+    pub measured_ns: Ns,
     /// How much of that was waiting for another rank.
-    #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub waited: Ns,
+    pub waited_ns: Ns,
     /// The rest of the measured time.
-    #[serde(rename = "transfer_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub transfer: Ns,
+    pub transfer_ns: Ns,
     /// How the clocks were compared, as in `ranks`.
     #[cfg_attr(test, schemars(extend("enum" = ["align", "trust", "none", "refused"])))]
     pub clock: &'static str,
@@ -76,13 +72,11 @@ pub struct Waits {
     /// The number of collective kernels.
     pub kernels: u64,
     /// How long they waited for other ranks.
-    #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub waited: Ns,
+    pub waited_ns: Ns,
     /// How long others waited for them.
-    #[serde(rename = "caused_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub caused: Ns,
+    pub caused_ns: Ns,
     /// How often they were late.
     pub late_count: u64,
     /// These numbers, divided.
@@ -96,11 +90,9 @@ pub struct EachWaits {
     /// The number of collective kernels.
     pub kernels: f64,
     /// How long they waited for other ranks.
-    #[serde(rename = "waited_ns")]
-    pub waited: f64,
+    pub waited_ns: f64,
     /// How long others waited for them.
-    #[serde(rename = "caused_ns")]
-    pub caused: f64,
+    pub caused_ns: f64,
     /// How often they were late.
     pub late_count: f64,
 }
@@ -110,8 +102,8 @@ impl Waits {
         let by = |number: f64| number / units as f64;
         let each = EachWaits {
             kernels: by(self.kernels as f64),
-            waited: by(self.waited.as_f64()),
-            caused: by(self.caused.as_f64()),
+            waited_ns: by(self.waited_ns.as_f64()),
+            caused_ns: by(self.caused_ns.as_f64()),
             late_count: by(self.late_count as f64),
         };
         Waits { each, ..self }
@@ -150,7 +142,7 @@ impl RankChanges {
         let [of_before, of_after] = [before, after].map(|(_, report)| steps(report));
         let (per, not_per_step) = per.fitting(&of_before, &of_after);
         let (run_before, run_after) = (RunWaits::new(before, of_before, per), RunWaits::new(after, of_after, per));
-        let (units_before, units_after) = (run_before.units, run_after.units);
+        let (units_before, units_after) = (run_before.divided_by, run_after.divided_by);
         let ((_, before), (_, after)) = (before, after);
         let divided = |before: Option<Waits>, after: Option<Waits>| {
             (before.map(|waits| waits.divided(units_before)), after.map(|waits| waits.divided(units_after)))
@@ -188,29 +180,29 @@ impl RunWaits {
     fn new((trace, report): (&str, &RankReport), steps: LaunchingSteps, per: Per) -> Self {
         RunWaits {
             trace: trace.to_owned(),
-            units: per.units(steps.count, report.collectives),
+            divided_by: per.units(steps.count, report.collectives),
             steps,
             ranks: report.ranks.len() as u64,
             missing_ranks: report.absent.iter().flat_map(|absent| absent.ranks.iter().copied()).collect(),
             collectives: report.collectives,
             late: report.late,
-            measured: report.measured,
-            waited: report.waited,
-            transfer: report.transfer,
+            measured_ns: report.measured_ns,
+            waited_ns: report.waited_ns,
+            transfer_ns: report.transfer_ns,
             clock: report.clock.method,
         }
     }
 
     /// A time of all its ranks, divided; in ns.
     pub fn each(&self, time: Ns) -> f64 {
-        time.as_f64() / self.units as f64
+        time.as_f64() / self.divided_by as f64
     }
 }
 
 impl StackChange {
     /// How much more it waits in the second run, divided; in ns.
     pub fn growth(&self) -> f64 {
-        let waited = |waits: Option<Waits>| waits.map_or(0.0, |waits| waits.each.waited);
+        let waited = |waits: Option<Waits>| waits.map_or(0.0, |waits| waits.each.waited_ns);
         waited(self.after) - waited(self.before)
     }
 }
@@ -220,8 +212,8 @@ fn waits_of_rank(report: &RankReport, rank: u32) -> Option<Waits> {
     let of = &report.ranks[at];
     Some(Waits {
         kernels: of.kernels,
-        waited: of.waited,
-        caused: of.caused,
+        waited_ns: of.waited_ns,
+        caused_ns: of.caused_ns,
         late_count: of.late_count,
         each: EachWaits::default(),
     })
@@ -241,8 +233,8 @@ fn add(
     (change.headline, change.frames) = (headline.clone(), frames.clone());
     let waits = side(change).get_or_insert_default();
     waits.kernels += stack.count;
-    waits.waited += stack.waited;
-    waits.caused += stack.caused;
+    waits.waited_ns += stack.waited_ns;
+    waits.caused_ns += stack.caused_ns;
     waits.late_count += stack.late_count;
 }
 
@@ -272,7 +264,8 @@ impl RankChangeBound {
         if !self.is_growth {
             return self.bound.is_exceeded(after);
         }
-        let [units_before, units_after] = [changes.before.units, changes.after.units].map(|units| units as f64);
+        let [units_before, units_after] =
+            [changes.before.divided_by, changes.after.divided_by].map(|units| units as f64);
         // Multiplied out, so that no ratio of sums is rounded.
         let (first, second) = (self.bound.total(before) * units_after, self.bound.total(after) * units_before);
         let of_both = units_before * units_after;
@@ -293,13 +286,13 @@ mod tests {
     fn report(waited: &[i64]) -> RankReport {
         let ranks = waited.iter().zip(0..).map(|(waited, rank)| RankWaits {
             rank,
-            waited: Ns(*waited),
+            waited_ns: Ns(*waited),
             ..RankWaits::default()
         });
         RankReport {
             ranks: ranks.collect(),
-            waited: Ns(waited.iter().sum()),
-            measured: Ns(1_000),
+            waited_ns: Ns(waited.iter().sum()),
+            measured_ns: Ns(1_000),
             ..RankReport::default()
         }
     }
@@ -342,8 +335,8 @@ mod tests {
             RankChangeBound::parse(bound).unwrap().is_exceeded(&before, &after, changes)
         };
         let changes = RankChanges::new(("a", &before), ("b", &after), Per::Step);
-        assert_eq!((changes.per, changes.before.units, changes.after.units), (Per::Step, 2, 3));
-        let waited = |waits: Option<Waits>| waits.unwrap().each.waited;
+        assert_eq!((changes.per, changes.before.divided_by, changes.after.divided_by), (Per::Step, 2, 3));
+        let waited = |waits: Option<Waits>| waits.unwrap().each.waited_ns;
         assert_eq!(changes.ranks.iter().map(|rank| waited(rank.before)).collect::<Vec<_>>(), [50.0, 100.0]);
         assert_eq!(changes.ranks.iter().map(|rank| waited(rank.after)).collect::<Vec<_>>(), [50.0, 100.0]);
         assert!(!exceeds(&changes, "waited>+0%") && !exceeds(&changes, "waited>+0ns"));
@@ -353,14 +346,14 @@ mod tests {
         assert!(exceeds(&changes, "waited>+49%") && exceeds(&changes, "waited>+149ns"));
         let spans = RankReport { has_spans: true, ..of(&[100], &["0.0-2.5 ms"]) };
         let changes = RankChanges::new(("a", &spans), ("b", &after), Per::Step);
-        assert_eq!((changes.per, changes.before.units), (Per::Call, 10));
+        assert_eq!((changes.per, changes.before.divided_by), (Per::Call, 10));
     }
 
     #[test]
     fn ranks_and_stacks_of_both_runs_are_beside_each_other() {
         let stack = |line: u32, waited| StackWaits {
             frames: vec![format!("a.py({line}): f")],
-            waited: Ns(waited),
+            waited_ns: Ns(waited),
             count: 2,
             ..StackWaits::default()
         };

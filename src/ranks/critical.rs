@@ -31,9 +31,8 @@ pub(crate) const OTHERS: &str = "(other functions)";
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CriticalPath {
     /// How long it is: from the first start to the last end of the job.
-    #[serde(rename = "length_ns")]
     #[cfg_attr(test, schemars(range(min = 0)))]
-    pub length: i64,
+    pub length_ns: i64,
     /// How many steps that are.
     pub steps: u32,
     /// By kind: how much of it. The sum is its length.
@@ -55,9 +54,8 @@ pub struct KindTime {
     /// The kind.
     pub kind: PathKind,
     /// How long it is on the path.
-    #[serde(rename = "path_ns")]
     #[cfg_attr(test, schemars(range(min = 0)))]
-    pub time: i64,
+    pub path_ns: i64,
 }
 
 /// A function, kernel or stack on the path.
@@ -69,22 +67,19 @@ pub struct PathLine {
     /// A function, a kernel, the line of code of a collective, or a launching call.
     pub name: String,
     /// How long it is on the path.
-    #[serde(rename = "path_ns")]
     #[cfg_attr(test, schemars(range(min = 1)))]
-    pub time: i64,
+    pub path_ns: i64,
     /// The ranks on which it is, in ascending order.
     pub ranks: Vec<u32>,
     /// Of a call that launches: how long those take in all that take longer than a millisecond. They load modules or allocate memory.
-    #[serde(rename = "long_calls_ns")]
     #[cfg_attr(test, schemars(range(min = 0)))]
-    pub long_calls: i64,
+    pub long_calls_ns: i64,
     /// Whether it is the name of an annotation, which says when and not what.
     #[serde(skip)]
     pub is_annotation: bool,
     /// How much earlier the job ends if the line takes no time on any rank: less than it takes on the path where another path is nearly as long.
     /// `None` for the lines that are too short to ask, for latencies, for idle time, and where reruns are too wrong.
-    #[serde(rename = "without_it_saves_ns")]
-    pub saves: Option<i64>,
+    pub without_it_saves_ns: Option<i64>,
 }
 
 impl PathLine {
@@ -133,7 +128,7 @@ impl CriticalPath {
         summed.add(&pieces);
         let kind = |kind: PathKind| {
             let of = pieces.iter().filter(|piece| piece.kind == kind);
-            KindTime { kind, time: of.map(|piece| piece.end - piece.start).sum() }
+            KindTime { kind, path_ns: of.map(|piece| piece.end - piece.start).sum() }
         };
         let mut ranks: BTreeMap<u32, i64> = BTreeMap::new();
         for piece in &pieces {
@@ -146,19 +141,27 @@ impl CriticalPath {
             let ranks = ranks.into_iter().map(|rank| numbers[rank as usize]).collect();
             let long_calls = if kind == PathKind::Cpu { long_calls(question, &name) } else { 0 };
             let is_annotation = kind == PathKind::Cpu && is_annotation(question, &name);
-            PathLine { kind, name, time, ranks, long_calls, is_annotation, saves: None }
+            PathLine {
+                kind,
+                name,
+                path_ns: time,
+                ranks,
+                long_calls_ns: long_calls,
+                is_annotation,
+                without_it_saves_ns: None,
+            }
         };
         let mut lines: Vec<PathLine> = std::mem::take(&mut summed.lines).into_iter().map(line).collect();
         let is_rest = |line: &PathLine| line.name == OTHERS;
-        lines.sort_by(|a, b| (is_rest(a), b.time, a.kind, &a.name).cmp(&(is_rest(b), a.time, b.kind, &b.name)));
+        lines.sort_by(|a, b| (is_rest(a), b.path_ns, a.kind, &a.name).cmp(&(is_rest(b), a.path_ns, b.kind, &b.name)));
         let asked: Vec<usize> = (0..lines.len().min(RERUN)).filter(|at| lines[*at].can_be_rerun()).collect();
         let is_asked = |name: &str, at: &usize| lines[*at].kind == PathKind::Cpu && lines[*at].name == name;
         let functions =
             question.less_of_functions(asked.len(), 0.0, |name| asked.iter().position(|at| is_asked(name, at)));
         let saves = question.saved(asked.len(), |at| summed.without(&lines[asked[at]], &functions[at]));
-        asked.into_iter().zip(saves).for_each(|(at, saves)| lines[at].saves = Some(saves));
+        asked.into_iter().zip(saves).for_each(|(at, saves)| lines[at].without_it_saves_ns = Some(saves));
         CriticalPath {
-            length: question.length(),
+            length_ns: question.length(),
             steps: question.ranks.iter().map(|graph| graph.steps).max().unwrap_or_default(),
             kinds: PathKind::ALL.map(kind).to_vec(),
             ranks,

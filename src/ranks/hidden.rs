@@ -47,9 +47,8 @@ pub struct ExposedFor {
     /// The next kernel, or the call that waits; `None` if there is none.
     pub by: Option<String>,
     /// For how long collectives are exposed for it, over all ranks.
-    #[serde(rename = "exposed_ns")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1)))]
-    pub exposed: Ns,
+    pub exposed_ns: Ns,
 }
 
 /// A stretch in which a collective of a rank is exposed: its row, for how long, why, and the node of what follows.
@@ -175,7 +174,7 @@ pub(super) fn of_stacks(
     let mut found = vec![StackExposure::default(); stacks];
     for ((stack, why, by), exposed) in sums.into_iter().filter(|(_, exposed)| *exposed > Ns::ZERO) {
         found[stack].exposed += exposed;
-        found[stack].reasons.push(ExposedFor { why, by: by.map(str::to_owned), exposed });
+        found[stack].reasons.push(ExposedFor { why, by: by.map(str::to_owned), exposed_ns: exposed });
     }
     let mut most: Vec<usize> = (0..stacks).filter(|stack| found[*stack].exposed > Ns::ZERO).collect();
     most.sort_by_key(|stack| (std::cmp::Reverse(found[*stack].exposed), *stack));
@@ -187,7 +186,7 @@ pub(super) fn of_stacks(
     });
     most.into_iter().zip(saves).for_each(|(stack, saves)| found[stack].saves = Some(saves));
     for of in &mut found {
-        of.reasons.sort_by(|a, b| b.exposed.cmp(&a.exposed).then_with(|| (a.why, &a.by).cmp(&(b.why, &b.by))));
+        of.reasons.sort_by(|a, b| b.exposed_ns.cmp(&a.exposed_ns).then_with(|| (a.why, &a.by).cmp(&(b.why, &b.by))));
     }
     found
 }

@@ -34,8 +34,7 @@ pub struct Pipeline {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub steps: u64,
     /// The number of steps that are left out, because not all of their sends and receives are matched and measured.
-    #[serde(rename = "steps_left_out")]
-    pub left_out: u64,
+    pub steps_left_out: u64,
     /// How many microbatches go through it in a step; the mean if steps differ.
     pub microbatches: f64,
     /// How many parts of the model each stage has: from the last stage microbatches go on to the first one so often, and once more.
@@ -43,8 +42,7 @@ pub struct Pipeline {
     /// In which order the stages send.
     pub schedule: Schedule,
     /// How much shorter a rerun of the job is in which all stages compute as long as their mean, in ns; `None` without a rerun.
-    #[serde(rename = "balanced_saves_ns")]
-    pub balanced_saves: Option<i64>,
+    pub balanced_saves_ns: Option<i64>,
     /// What its ranks compute for which microbatch, in the order of ranks and of time; empty where the threads that launch do not show it.
     #[serde(skip)]
     pub pieces: Vec<Piece>,
@@ -73,62 +71,50 @@ pub struct Stage {
     #[cfg_attr(test, schemars(length(min = 1)))]
     pub ranks: Vec<u32>,
     /// How long the steps are: from the first start to the last end on any rank.
-    #[serde(rename = "length_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub length: Ns,
+    pub length_ns: Ns,
     /// For how long kernels, copies and fills run.
-    #[serde(rename = "compute_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub compute: Ns,
+    pub compute_ns: Ns,
     /// The same of each of its ranks.
     #[serde(skip)]
     pub computes: Vec<Ns>,
     /// How much of that belongs to the forward pass; `None` if that is not known. Both may run at once; the optimizer belongs to neither.
-    #[serde(rename = "forward_ns")]
     #[cfg_attr(test, schemars(with = "Option<u64>"))]
-    pub forward: Option<Ns>,
+    pub forward_ns: Option<Ns>,
     /// How much belongs to the backward pass.
-    #[serde(rename = "backward_ns")]
     #[cfg_attr(test, schemars(with = "Option<u64>"))]
-    pub backward: Option<Ns>,
+    pub backward_ns: Option<Ns>,
     /// For how long collectives, sends and receives alone run, without waiting.
-    #[serde(rename = "transfer_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub transfer: Ns,
+    pub transfer_ns: Ns,
     /// For how long it waits for the stage before it.
-    #[serde(rename = "waits_for_previous_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub previous: Ns,
+    pub waits_for_previous_ns: Ns,
     /// For how long it waits for the stage after it.
-    #[serde(rename = "waits_for_next_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub next: Ns,
+    pub waits_for_next_ns: Ns,
     /// For how long it waits in collectives.
-    #[serde(rename = "waits_in_collectives_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub collectives: Ns,
+    pub waits_in_collectives_ns: Ns,
     /// For how long nothing runs.
-    #[serde(rename = "idle_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub idle: Ns,
+    pub idle_ns: Ns,
     /// How much of its waiting and idling is before it has sent anything back.
-    #[serde(rename = "warm_up_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub warm_up: Ns,
+    pub warm_up_ns: Ns,
     /// After that, until its last microbatch has gone forward.
-    #[serde(rename = "steady_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub steady: Ns,
+    pub steady_ns: Ns,
     /// After that.
-    #[serde(rename = "cool_down_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub cool_down: Ns,
+    pub cool_down_ns: Ns,
 }
 
 impl Stage {
     /// What it waits and idles.
     pub fn bubble(&self) -> Ns {
-        self.previous + self.next + self.collectives + self.idle
+        self.waits_for_previous_ns + self.waits_for_next_ns + self.waits_in_collectives_ns + self.idle_ns
     }
 }
 
@@ -149,7 +135,7 @@ impl Pipeline {
             stage.map_or(1.0, |stage| 1.0 / self.computes(stage).1.max(f64::MIN_POSITIVE))
         };
         question.scale(&mut times, Part::Gpu, factor);
-        self.balanced_saves = Some(question.saves(times));
+        self.balanced_saves_ns = Some(question.saves(times));
     }
 
     /// Adds what the stages compute in which direction, if that is known.
@@ -165,7 +151,7 @@ impl Pipeline {
             return;
         };
         for (stage, [back, forward]) in self.stages.iter_mut().zip(stages) {
-            (stage.forward, stage.backward) = (Some(forward), Some(back));
+            (stage.forward_ns, stage.backward_ns) = (Some(forward), Some(back));
         }
         if self.schedule == Schedule::InTurn && weights_later {
             self.schedule = Schedule::ZeroBubble;
@@ -176,7 +162,7 @@ impl Pipeline {
     /// The share of bubble in the time of all stages.
     pub fn bubble_share(&self) -> f64 {
         let sum = |of: fn(&Stage) -> Ns| self.stages.iter().map(of).sum::<Ns>();
-        sum(Stage::bubble).share_of(sum(|stage| stage.length)).unwrap_or_default()
+        sum(Stage::bubble).share_of(sum(|stage| stage.length_ns)).unwrap_or_default()
     }
 
     /// What that would be if all stages took equally long and messages no time, and each microbatch went back as soon as it can.
@@ -220,7 +206,7 @@ pub(super) fn find(job: &Job, matches: &Matches, clocks: &Clocks) -> Option<Pipe
     for (rank, stage) in &stage_of {
         let (of_stage, spans) = (&mut pipeline.stages[*stage], spans.remove(rank).unwrap_or_default().nested());
         of_stage.ranks.push(compared.job.ranks[*rank]);
-        let before = of_stage.compute;
+        let before = of_stage.compute_ns;
         for (step, window) in &steps {
             let phases = own.get(&(*rank, *step)).map(|own| [own.first_back, own.last_forward]);
             let [first, last] = phases.unwrap_or_default();
@@ -228,11 +214,11 @@ pub(super) fn find(job: &Job, matches: &Matches, clocks: &Clocks) -> Option<Pipe
             let last = last.unwrap_or(window.end).clamp(first, window.end);
             spans.add(of_stage, *window, [first, last]);
         }
-        of_stage.computes.push(of_stage.compute - before);
+        of_stage.computes.push(of_stage.compute_ns - before);
     }
     pipeline.add_computed(compared, &stage_of, &own);
     let trimmed = job.reductions.iter().map(|of| of.graph.left_out_steps).max().unwrap_or_default();
-    pipeline.left_out = (found - steps.len()) as u64 + u64::from(trimmed);
+    pipeline.steps_left_out = (found - steps.len()) as u64 + u64::from(trimmed);
     pipeline.stages.iter_mut().for_each(|stage| stage.ranks.sort_unstable());
     Some(pipeline)
 }
@@ -257,11 +243,11 @@ fn shape(messages: &[Message], stage_of: &BTreeMap<usize, usize>, last: usize, s
     Pipeline {
         stages: vec![Stage::default(); last + 1],
         steps: steps as u64,
-        left_out: 0,
+        steps_left_out: 0,
         microbatches: forward as f64 / (width * steps.max(1)) as f64 / chunks,
         chunks,
         schedule,
-        balanced_saves: None,
+        balanced_saves_ns: None,
         pieces: Vec::new(),
     }
 }
@@ -380,15 +366,15 @@ impl Nested {
     fn add(&self, stage: &mut Stage, Window { start, end }: Window, [first, last]: [Ns; 2]) {
         let within = |of: &Busy| of.within(start, end);
         let bubble = |from: Ns, to: Ns| to - from - self.transfer.within(from, to);
-        stage.length += end - start;
-        stage.compute += within(&self.compute);
-        stage.transfer += within(&self.transfer) - within(&self.compute);
-        stage.previous += within(&self.previous) - within(&self.transfer);
-        stage.next += within(&self.next) - within(&self.previous);
-        stage.collectives += within(&self.collectives) - within(&self.next);
-        stage.idle += end - start - within(&self.collectives);
-        stage.warm_up += bubble(start, first);
-        stage.steady += bubble(first, last);
-        stage.cool_down += bubble(last, end);
+        stage.length_ns += end - start;
+        stage.compute_ns += within(&self.compute);
+        stage.transfer_ns += within(&self.transfer) - within(&self.compute);
+        stage.waits_for_previous_ns += within(&self.previous) - within(&self.transfer);
+        stage.waits_for_next_ns += within(&self.next) - within(&self.previous);
+        stage.waits_in_collectives_ns += within(&self.collectives) - within(&self.next);
+        stage.idle_ns += end - start - within(&self.collectives);
+        stage.warm_up_ns += bubble(start, first);
+        stage.steady_ns += bubble(first, last);
+        stage.cool_down_ns += bubble(last, end);
     }
 }

@@ -253,8 +253,8 @@ mod tests {
             assert_eq!((found.reductions.len(), found.without_times, found.without_rank), (2, 0, 0));
             let report = Compared::from_reductions(found.reductions, ClockMode::Align).unwrap().report();
             // 20 times, rank 0 waits 200 µs for rank 1, owners kernels take the 100 µs of the transfer.
-            assert_eq!((report.collectives, report.waited), (20, Ns(20 * 200_000)), "{counts:?}");
-            assert_eq!((report.ranks[0].waited, report.ranks[1].caused), (Ns(4_000_000), Ns(4_000_000)));
+            assert_eq!((report.collectives, report.waited_ns), (20, Ns(20 * 200_000)), "{counts:?}");
+            assert_eq!((report.ranks[0].waited_ns, report.ranks[1].caused_ns), (Ns(4_000_000), Ns(4_000_000)));
         }
     }
 

@@ -30,8 +30,12 @@ pub struct Pace {
 
 impl Pace {
     fn new(reruns: &Reruns) -> Option<Self> {
-        let share = |saved: i64| Ns(saved).share_of(Ns(reruns.length)).unwrap_or(0.0);
-        let pace = Pace { cpus: share(reruns.fast_cpus), gpus: share(reruns.fast_gpus), both: share(reruns.fast_both) };
+        let share = |saved: i64| Ns(saved).share_of(Ns(reruns.length_ns)).unwrap_or(0.0);
+        let pace = Pace {
+            cpus: share(reruns.cpus_twice_as_fast_saves_ns),
+            gpus: share(reruns.gpus_twice_as_fast_saves_ns),
+            both: share(reruns.both_twice_as_fast_saves_ns),
+        };
         (pace.both >= PACE || pace.is_of_one()).then_some(pace)
     }
 
@@ -51,7 +55,7 @@ impl RankReport {
     pub fn verdict(&self) -> RanksVerdict<'_> {
         let reruns = self.reruns.as_ref();
         RanksVerdict {
-            waiting: self.waited.share_of(self.measured).unwrap_or(0.0),
+            waiting: self.waited_ns.share_of(self.measured_ns).unwrap_or(0.0),
             reruns,
             pace: reruns.filter(|of| !of.are_useless()).and_then(Pace::new),
             is_by_lengths: !matches!(self.clock.method, "align" | "trust"),
@@ -126,8 +130,8 @@ impl RankBound {
         let ranks = report.ranks.iter().filter(|rank| self.rank.is_none_or(|wanted| rank.rank == wanted));
         let time = |get: fn(&RankWaits) -> Ns| ranks.clone().map(get).sum::<Ns>().as_f64();
         match self.of {
-            Bounded::Waited => time(|rank| rank.waited),
-            Bounded::Caused => time(|rank| rank.caused),
+            Bounded::Waited => time(|rank| rank.waited_ns),
+            Bounded::Caused => time(|rank| rank.caused_ns),
             Bounded::Late => ranks.map(|rank| rank.late_count).sum::<u64>() as f64,
         }
     }
@@ -138,7 +142,7 @@ impl RankBound {
         match self.limit {
             RankLimit::Time(limit) => total > limit.as_f64(),
             RankLimit::Count(limit) => total > limit,
-            RankLimit::Share(limit) => total > limit * report.measured.as_f64(),
+            RankLimit::Share(limit) => total > limit * report.measured_ns.as_f64(),
         }
     }
 }

@@ -63,8 +63,7 @@ pub enum Also<'r> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WhatIf {
     /// From the first start to the last end.
-    #[serde(rename = "length_ns")]
-    pub length: i64,
+    pub length_ns: i64,
     /// How many steps that are.
     pub steps: u32,
     /// The error of reruns; `None` if no two ranks are alike, so that it cannot be measured.
@@ -122,8 +121,7 @@ pub struct RuleAnswer {
     /// The rule, or several joined by `, `.
     pub rule: String,
     /// How much earlier the job ends.
-    #[serde(rename = "saves_ns")]
-    pub saves: i64,
+    pub saves_ns: i64,
 }
 
 impl Rule {
@@ -231,13 +229,13 @@ impl Asked<'_> {
         let steps = self.question.steps;
         let tried = if rules.is_empty() { self.rules() } else { rules.to_vec() };
         let saved = self.question.saved(tried.len(), |at| self.times(&tried[at..=at]));
-        let answer = |(rule, saves): (Rule, i64)| (RuleAnswer { rule: rule.text.clone(), saves }, rule);
+        let answer = |(rule, saves): (Rule, i64)| (RuleAnswer { rule: rule.text.clone(), saves_ns: saves }, rule);
         let mut answers: Vec<(RuleAnswer, Rule)> = tried.into_iter().zip(saved).map(answer).collect();
         let tried = answers.len();
         if rules.is_empty() {
             let least = error.map_or(0.0, |error| error.of_saving(steps) * length as f64) as i64;
-            answers.retain(|(answer, _)| answer.saves > least);
-            answers.sort_by(|(a, _), (b, _)| b.saves.cmp(&a.saves).then_with(|| a.rule.cmp(&b.rule)));
+            answers.retain(|(answer, _)| answer.saves_ns > least);
+            answers.sort_by(|(a, _), (b, _)| b.saves_ns.cmp(&a.saves_ns).then_with(|| a.rule.cmp(&b.rule)));
         }
         let below_error = (tried - answers.len()) as u64;
         answers.truncate(ANSWERS.max(rules.len()));
@@ -246,13 +244,13 @@ impl Asked<'_> {
         let first = if rules.is_empty() { &by[..by.len().min(1)] } else { rules };
         if rules.len() > 1 {
             let rule = rules.iter().map(Rule::text).collect::<Vec<_>>().join(", ");
-            answers.insert(0, RuleAnswer { rule, saves: self.question.saves(self.times(rules)) });
+            answers.insert(0, RuleAnswer { rule, saves_ns: self.question.saves(self.times(rules)) });
         }
         let shown = shown.map_or(first, slice::from_ref);
         let ranks = if matches!(also, Also::Nothing) { Vec::new() } else { self.rerun(&self.times(shown)) };
         let report = self.report.clone();
         let missing_ranks = report.absent.iter().flat_map(|absent| absent.ranks.iter().copied()).collect();
-        Ok(WhatIf { length, steps, error, missing_ranks, answers, below_error, combined, report, ranks })
+        Ok(WhatIf { length_ns: length, steps, error, missing_ranks, answers, below_error, combined, report, ranks })
     }
 
     /// What the first answers save together, by bit mask.
@@ -265,7 +263,7 @@ impl Asked<'_> {
             self.times(&chosen.map(|(_, rule)| rule.clone()).collect::<Vec<_>>())
         };
         let mut combined = vec![0; count];
-        answers.iter().take(most).enumerate().for_each(|(at, answer)| combined[1 << at] = answer.saves);
+        answers.iter().take(most).enumerate().for_each(|(at, answer)| combined[1 << at] = answer.saves_ns);
         let saved = self.question.saved(several.len(), times);
         several.iter().zip(saved).for_each(|(mask, saves)| combined[*mask] = saves);
         combined
@@ -393,7 +391,7 @@ impl Asked<'_> {
         rules.extend(longest(self.functions(), "").into_iter().filter_map(function));
         rules.extend(longest(self.kernels(), "(<").into_iter().filter_map(kernel));
         let mut stacks: Vec<(usize, &StackWaits)> = self.report.stacks.iter().enumerate().collect();
-        stacks.sort_by_key(|(at, stack)| (std::cmp::Reverse(stack.transfer), *at));
+        stacks.sort_by_key(|(at, stack)| (std::cmp::Reverse(stack.transfer_ns), *at));
         let free = stacks.into_iter().take(TRIED);
         rules.extend(free.map(|(at, _)| rule(format!("stack {} free", at + 1), RuleKind::Free(at))));
         rules

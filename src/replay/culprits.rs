@@ -26,8 +26,7 @@ pub struct Culprit {
     /// Its name.
     pub name: String,
     /// How much earlier the job ends if it takes as long as on the peers, in ns.
-    #[serde(rename = "saves_ns")]
-    pub saves: i64,
+    pub saves_ns: i64,
     /// How much longer it takes than on the peers, as a multiple of that; `None` of calls that the peers do not make.
     #[cfg_attr(test, schemars(range(min = 0)))]
     pub slower: Option<f64>,
@@ -43,8 +42,8 @@ const BY_ITSELF: f64 = 3.0;
 impl Culprit {
     /// Those that save something, most first.
     pub(super) fn ranked(found: impl Iterator<Item = Self>) -> Vec<Self> {
-        let mut found: Vec<Self> = found.filter(|of| of.saves > 0).collect();
-        found.sort_by(|a, b| b.saves.cmp(&a.saves).then_with(|| a.name.cmp(&b.name)));
+        let mut found: Vec<Self> = found.filter(|of| of.saves_ns > 0).collect();
+        found.sort_by(|a, b| b.saves_ns.cmp(&a.saves_ns).then_with(|| a.name.cmp(&b.name)));
         found
     }
 
@@ -106,7 +105,7 @@ impl<'a, 'q> Culprits<'a, 'q> {
         });
         let culprit = |(of, ended): (Candidate, i64)| Culprit {
             name: of.name,
-            saves: end - ended,
+            saves_ns: end - ended,
             slower: Some(of.own.slower()),
             // At a few places nothing else shows how slow the rest is; that it is only there says that the processor is not.
             rest_slower: self.intervals.is_none().then(|| of.rest.slower()),

@@ -23,8 +23,7 @@ const USELESS: f64 = 0.1;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reruns {
     /// From the first start to the last end.
-    #[serde(rename = "length_ns")]
-    pub length: i64,
+    pub length_ns: i64,
     /// How many steps that are.
     pub steps: u32,
     /// How many steps are not judged because some rank does not have them.
@@ -32,34 +31,26 @@ pub struct Reruns {
     /// The error of reruns; `None` if no two ranks are alike, so that it cannot be measured.
     pub error: Option<RerunError>,
     /// How much earlier the job ends if all ranks do as their peers.
-    #[serde(rename = "all_like_peers_saves_ns")]
-    pub all_like_peers: i64,
+    pub all_like_peers_saves_ns: i64,
     /// The same of a job in which work is distributed over like ranks at random: the mean of several.
-    #[serde(rename = "chance_saves_ns")]
-    pub chance: i64,
+    pub chance_saves_ns: i64,
     /// How much the length of such jobs varies: a standard deviation.
-    #[serde(rename = "unsteady_ns")]
-    pub unsteady: i64,
+    pub unsteady_ns: i64,
     /// How much earlier the job ends if all threads take half as long for what they do.
-    #[serde(rename = "cpus_twice_as_fast_saves_ns")]
-    pub fast_cpus: i64,
+    pub cpus_twice_as_fast_saves_ns: i64,
     /// The same of all kernels, copies and fills.
-    #[serde(rename = "gpus_twice_as_fast_saves_ns")]
-    pub fast_gpus: i64,
+    pub gpus_twice_as_fast_saves_ns: i64,
     /// The same of both.
-    #[serde(rename = "both_twice_as_fast_saves_ns")]
-    pub fast_both: i64,
+    pub both_twice_as_fast_saves_ns: i64,
     /// What would save most, first.
     pub findings: Vec<LateWork>,
     /// Ranks that take longer than their peers by less than this would not be found; 0 if no two ranks are alike.
-    #[serde(rename = "hidden_ns")]
     #[cfg_attr(test, schemars(range(min = 0)))]
-    pub hidden: i64,
+    pub hidden_ns: i64,
     /// The ranks whose profilers began to record later than the first one by more than the error of reruns, each with how much later, in ns. What is before the
     /// last one has begun is not judged.
-    #[serde(rename = "recorded_later_ns")]
     #[cfg_attr(test, schemars(with = "Vec<(u32, u64)>"))]
-    pub recorded_later: Vec<(u32, i64)>,
+    pub recorded_later_ns: Vec<(u32, i64)>,
     /// The ranks of which nothing shows why they are late: no other rank does the same, or what their threads did was not recorded.
     pub unjudged: Vec<u32>,
 }
@@ -80,9 +71,9 @@ pub(crate) fn find(question: &Question<'_>, numbers: &[u32]) -> Reruns {
     }
     let begun: Option<Vec<i64>> = question.job.profiled_from.iter().copied().collect();
     let first = begun.iter().flatten().min().copied().unwrap_or_default();
-    let error = reruns.error.map_or(0.0, |error| error.of_saving(reruns.steps) * reruns.length as f64) as i64;
+    let error = reruns.error.map_or(0.0, |error| error.of_saving(reruns.steps) * reruns.length_ns as f64) as i64;
     let later = begun.iter().flatten().zip(numbers).map(|(begun, rank)| (*rank, begun - first));
-    reruns.recorded_later = later.filter(|(_, later)| *later > error.max(RECORDED_LATER)).collect();
+    reruns.recorded_later_ns = later.filter(|(_, later)| *later > error.max(RECORDED_LATER)).collect();
     let ranks = numbers.iter().zip(question.ranks).enumerate();
     let unjudged = ranks.filter(|(at, (_, graph))| question.peers.alike(*at) == 1 || !graph.has_threads());
     reruns.unjudged = unjudged.map(|(_, (rank, _))| *rank).collect();
@@ -112,34 +103,34 @@ impl Question<'_> {
             },
         );
         let mut reruns = Reruns {
-            length: self.length(),
+            length_ns: self.length(),
             steps: self.steps,
             left_out_steps: self.ranks.iter().map(|graph| graph.left_out_steps).max().unwrap_or_default(),
             error,
-            all_like_peers: saved[0],
-            fast_cpus: saved[1],
-            fast_gpus: saved[2],
-            fast_both: saved[3],
+            all_like_peers_saves_ns: saved[0],
+            cpus_twice_as_fast_saves_ns: saved[1],
+            gpus_twice_as_fast_saves_ns: saved[2],
+            both_twice_as_fast_saves_ns: saved[3],
             ..Reruns::default()
         };
         let (Some(error), Some(control)) = (reruns.error, control) else { return reruns };
         // If all do as their peers, what was distributed no longer matters: that job is the same each time.
         let like_peers = self.end_of(self.all_like_peers(control.first().clone(), &all));
-        (reruns.chance, reruns.unsteady) = (control.mean_end() - like_peers, control.unsteady as i64);
-        let of_graph = (reruns.length as f64 * error.of_saving(reruns.steps)) as i64;
-        let parts = [(Part::Cpu, reruns.fast_cpus), (Part::Gpu, reruns.fast_gpus)];
+        (reruns.chance_saves_ns, reruns.unsteady_ns) = (control.mean_end() - like_peers, control.unsteady as i64);
+        let of_graph = (reruns.length_ns as f64 * error.of_saving(reruns.steps)) as i64;
+        let parts = [(Part::Cpu, reruns.cpus_twice_as_fast_saves_ns), (Part::Gpu, reruns.gpus_twice_as_fast_saves_ns)];
         let late = each(parts.len(), |at| {
             let (part, half) = parts[at];
             LateSearch { question: self, part, half, of_graph }.find(&control)
         });
         for (found, hidden) in late {
             reruns.findings.extend(found);
-            reruns.hidden = reruns.hidden.max(hidden);
+            reruns.hidden_ns = reruns.hidden_ns.max(hidden);
         }
         // What is printed as 0.0 % of the job is nothing to look at.
-        let least = SEEN * reruns.length as f64;
-        reruns.findings.retain(|of| of.saves as f64 >= least);
-        reruns.findings.sort_by_key(|finding| std::cmp::Reverse(finding.saves));
+        let least = SEEN * reruns.length_ns as f64;
+        reruns.findings.retain(|of| of.saves_ns as f64 >= least);
+        reruns.findings.sort_by_key(|finding| std::cmp::Reverse(finding.saves_ns));
         reruns
     }
 }

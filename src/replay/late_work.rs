@@ -58,27 +58,22 @@ pub struct LateWork {
     /// Whether the traces of these ranks have Python functions, so that one could be named.
     pub has_python: bool,
     /// How much earlier the job ends if they do that as their peers.
-    #[serde(rename = "saves_ns")]
     #[cfg_attr(test, schemars(range(min = 1)))]
-    pub saves: i64,
+    pub saves_ns: i64,
     /// How much longer the rank of them that takes longest takes than the peers, in ns.
-    #[serde(rename = "excess_ns")]
     #[cfg_attr(test, schemars(range(min = 0)))]
-    pub excess: i64,
+    pub excess_ns: i64,
     /// Whether it delays the job. Where ranks are missing that may be as late, that is so only if it does though these come no earlier than they did, and if more
     /// than half of each group is here.
     pub is_proven: bool,
     /// What would be saved if their work were distributed over all of them at random.
-    #[serde(rename = "by_chance_ns")]
     #[cfg_attr(test, schemars(range(min = 0)))]
-    pub by_chance: i64,
+    pub by_chance_ns: i64,
     /// The error of that: of the graph, and by chance.
-    #[serde(rename = "error_ns")]
     #[cfg_attr(test, schemars(range(min = 1)))]
-    pub error: i64,
+    pub error_ns: i64,
     /// By step: how much shorter it is then, in ns; empty without steps.
-    #[serde(rename = "saves_by_step_ns")]
-    pub by_step: Vec<i64>,
+    pub saves_by_step_ns: Vec<i64>,
     /// The functions or kernels that take longer there, each with what it saves by itself. What several save does not add up.
     pub culprits: Vec<Culprit>,
 }
@@ -86,7 +81,7 @@ pub struct LateWork {
 impl LateWork {
     /// What the culprit saves by itself; without one, what all of it saves.
     pub fn named_saving(&self) -> i64 {
-        self.culprit().map_or(self.saves, |culprit| culprit.saves)
+        self.culprit().map_or(self.saves_ns, |culprit| culprit.saves_ns)
     }
 
     /// The function or kernel that has most of it by itself.
@@ -95,7 +90,7 @@ impl LateWork {
     }
 
     fn has_most(&self, of: &Culprit) -> bool {
-        of.saves as f64 >= MOST * self.saves as f64 && of.saves > self.error
+        of.saves_ns as f64 >= MOST * self.saves_ns as f64 && of.saves_ns > self.error_ns
     }
 }
 
@@ -231,8 +226,9 @@ impl LateSearch<'_, '_> {
         let mut work = self.work(extent, set, of.saves, error, question.by_step(base, &cured), culprits);
         work.pieces = of.places.len() as u64;
         work.are_peers_faster = of.standing == Standing::Slower;
-        work.by_chance = of.by_chance;
-        work.excess = set.iter().map(|rank| question.excess(*rank, self.part, base, &cured)).max().unwrap_or_default();
+        work.by_chance_ns = of.by_chance;
+        work.excess_ns =
+            set.iter().map(|rank| question.excess(*rank, self.part, base, &cured)).max().unwrap_or_default();
         work.is_proven = self.is_proven(set, [base, &cured]);
         work.as_slow = if of.standing == Standing::Late { self.as_slow(set, base) } else { Vec::new() };
         work
@@ -288,12 +284,12 @@ impl LateSearch<'_, '_> {
             are_peers_faster: false,
             as_slow: Vec::new(),
             has_python: set.iter().all(|rank| question.ranks[*rank].texts.iter().any(|text| is_python(text))),
-            saves,
-            excess: 0,
+            saves_ns: saves,
+            excess_ns: 0,
             is_proven: question.bound.is_none(),
-            by_chance: 0,
-            error,
-            by_step,
+            by_chance_ns: 0,
+            error_ns: error,
+            saves_by_step_ns: by_step,
             culprits,
         }
     }
@@ -406,7 +402,7 @@ impl Question<'_> {
         let ends = self.ends(calls.len(), |at| self.without_calls(base, calls[at].iter()));
         let culprit = |(name, of): (&str, i64)| Culprit {
             name: name.to_owned(),
-            saves: end - of,
+            saves_ns: end - of,
             slower: None,
             rest_slower: None,
         };

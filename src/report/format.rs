@@ -180,7 +180,7 @@ pub(super) fn values_of(values: &BTreeMap<String, u64>, kernels: u64) -> String 
 
 /// The names of a stack's kernels, written like [`values`].
 pub(super) fn kernel_names(stack: &Stack) -> String {
-    counted(stack.kernels.iter().map(|(name, kernels)| (name.as_str(), kernels.count)), stack.count)
+    counted(stack.kernels_by_name.iter().map(|(name, kernels)| (name.as_str(), kernels.count)), stack.count)
 }
 
 fn counted<'a>(values: impl Iterator<Item = (&'a str, u64)> + Clone, all: u64) -> String {

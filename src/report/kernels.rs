@@ -10,14 +10,14 @@ fn whole(time: Ns) -> String {
 }
 
 const NUMBERS: &[Column<KernelRow>] = &[
-    Column::right("Time (%)", |row, ()| format!("{:.1}", row.share * 100.0)),
-    Column::right("Total Time (ns)", |row, ()| whole(row.time.total)),
+    Column::right("Time (%)", |row, ()| format!("{:.1}", row.share_of_kernels * 100.0)),
+    Column::right("Total Time (ns)", |row, ()| whole(row.time.total_ns)),
     Column::right("Instances", |row, ()| count(row.instances)),
-    Column::dropped(4, Align::Right, "Avg (ns)", |row, ()| grouped(row.time.mean, 1)),
-    Column::dropped(1, Align::Right, "Med (ns)", |row, ()| grouped(row.time.median, 1)),
-    Column::dropped(2, Align::Right, "Min (ns)", |row, ()| whole(row.time.min)),
-    Column::dropped(3, Align::Right, "Max (ns)", |row, ()| whole(row.time.max)),
-    Column::dropped(0, Align::Right, "StdDev (ns)", |row, ()| grouped(row.time.std_dev, 1)),
+    Column::dropped(4, Align::Right, "Avg (ns)", |row, ()| grouped(row.time.mean_ns, 1)),
+    Column::dropped(1, Align::Right, "Med (ns)", |row, ()| grouped(row.time.median_ns, 1)),
+    Column::dropped(2, Align::Right, "Min (ns)", |row, ()| whole(row.time.min_ns)),
+    Column::dropped(3, Align::Right, "Max (ns)", |row, ()| whole(row.time.max_ns)),
+    Column::dropped(0, Align::Right, "StdDev (ns)", |row, ()| grouped(row.time.std_dev_ns, 1)),
 ];
 
 /// How much of a name identifies the kernel: `ncclDevKernel_AllReduce_Sum_bf16_RING_LL`.

@@ -105,7 +105,7 @@ impl Run<'_> {
             damage.extend(of_trace);
         }
         let mut report = StackReport::merge(reductions, how);
-        report.critical_path = question.critical.then_some(paths);
+        report.critical_path_ns = question.critical.then_some(paths);
         for archive in &archives {
             report.damage.add(Losses::count(archive));
             damage.extend(self.damage_lines(archive));

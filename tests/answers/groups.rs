@@ -84,7 +84,7 @@ impl Trace {
         let report = self.report(StackOptions::default());
         let mut all = Totals::default();
         report.stacks.iter().for_each(|stack| all.add(stack.totals()));
-        report.coverage.unattributed.values().for_each(|kernels| all.add(kernels.all));
+        report.coverage.without_launch.values().for_each(|kernels| all.add(kernels.all));
         all
     }
 }
@@ -104,7 +104,7 @@ fn adds_up(name: &str, path: &Path) -> bool {
         );
         let attributed: u64 = groups.groups.iter().map(|group| group.attributed).sum();
         assert_eq!(attributed, report.coverage.attributed(), "{name} by {keys}");
-        let by_name = groups.groups.iter().flat_map(|group| group.kernels.values());
+        let by_name = groups.groups.iter().flat_map(|group| group.kernels_by_name.values());
         assert_eq!(by_name.map(|kernels| kernels.count).sum::<u64>(), totals.count, "{name} by {keys}");
         let tree = groups.tree();
         let roots = tree.iter().filter(|branch| branch.depth == 0);
@@ -251,7 +251,7 @@ fn modules_are_those_of_a_walk_of_the_json() {
         let path = shared.join(format!("traces/{name}.json.gz"));
         let groups = Trace::open(&path, &["module"]).by("module", true).grouped;
         let ours: BTreeMap<String, (u64, i64)> =
-            groups.groups.iter().map(|group| (group.label(), (group.count, group.cost.gpu_time.total.0))).collect();
+            groups.groups.iter().map(|group| (group.label(), (group.count, group.cost.gpu_time.total_ns.0))).collect();
         let theirs = by_module(&events(&path));
         assert!(theirs.len() > 3, "{name}: {} modules", theirs.len());
         assert_eq!(ours, theirs, "{name}");
@@ -584,7 +584,7 @@ fn a_limit_needs_no_more_than_the_largest_groups() {
         assert_eq!((all.totals(), all.left_out()), (largest.totals(), largest.left_out()), "{order:?}");
         // Durations are a permutation of 1 to 12,000 µs.
         assert_eq!(
-            largest.groups.iter().map(|group| group.cost.gpu_time.total.0).collect::<Vec<_>>(),
+            largest.groups.iter().map(|group| group.cost.gpu_time.total_ns.0).collect::<Vec<_>>(),
             [12_000_000, 11_999_000, 11_998_000]
         );
         assert_eq!((largest.groups_found, largest.totals().count), (12_000, 12_000));

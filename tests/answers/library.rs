@@ -37,7 +37,7 @@ fn the_example_finds_what_is_in_the_trace() {
 
     report.arrange(Order::Exposed, 0.0, Some(3));
     assert_eq!((report.stacks.len(), report.stacks_found), (3, 7));
-    assert!(report.stacks.is_sorted_by(|a, b| a.cost.exposed >= b.cost.exposed));
+    assert!(report.stacks.is_sorted_by(|a, b| a.cost.exposed_ns >= b.cost.exposed_ns));
 
     let sql = "SELECT thread.name, count(*) FROM slice
                JOIN thread_track ON slice.track_id = thread_track.id JOIN thread USING (utid)

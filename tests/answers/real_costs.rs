@@ -194,8 +194,8 @@ fn compare(database: &Database, parts: i64, has_launch: impl Fn(&Kernel) -> bool
         let total = |ns: fn(&(&Kernel, i64)) -> i64| Ns(mine.iter().map(|pair| ns(pair)).sum());
         let costs = || report.stacks.iter().map(|stack| &stack.cost);
         assert_eq!(report.coverage.attributed(), mine.len() as u64, "{name:?} {window:?}");
-        assert_eq!(costs().map(|cost| cost.gpu_time.total).sum::<Ns>(), total(|(k, _)| k.end - k.start), "{name:?}");
-        assert_eq!(costs().map(|cost| cost.exposed).sum::<Ns>(), total(|(_, ns)| *ns), "{name:?} {window:?}");
+        assert_eq!(costs().map(|cost| cost.gpu_time.total_ns).sum::<Ns>(), total(|(k, _)| k.end - k.start), "{name:?}");
+        assert_eq!(costs().map(|cost| cost.exposed_ns).sum::<Ns>(), total(|(_, ns)| *ns), "{name:?} {window:?}");
         compared += usize::from(!mine.is_empty());
         let gpus: BTreeSet<i64> = all.iter().map(|kernel| kernel.gpu).collect();
         let (mut busy, mut compute, mut nccl, mut bare) = (0, 0, 0, 0);
@@ -207,7 +207,7 @@ fn compare(database: &Database, parts: i64, has_launch: impl Fn(&Kernel) -> bool
             bare += covered(of(|k| k.is_nccl).flat_map(|kernel| exposed_parts(kernel, &all)), from, to);
         }
         let summary = &report.summary;
-        let found = [summary.busy, summary.compute, summary.collectives, summary.exposed];
+        let found = [summary.busy_ns, summary.compute_ns, summary.collectives_ns, summary.exposed_ns];
         assert_eq!(found, [busy, compute, nccl, bare].map(Ns), "{window:?}");
     }
     compared

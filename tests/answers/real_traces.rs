@@ -396,7 +396,7 @@ fn graphs_have_the_stacks_of_their_capture() {
     ] {
         let database = trace(&shared, &format!("TraceLens__{replay}"));
         let report = answer(&shared, &database, &["*"], Some(&format!("TraceLens__{capture}")));
-        assert_eq!(report.coverage.by[&Evidence::GraphReplay], kernels, "{replay}");
+        assert_eq!(report.coverage.attributed_by[&Evidence::GraphReplay], kernels, "{replay}");
         let tally = report.coverage.captures.unwrap();
         assert_eq!((tally.matched, tally.unknown, tally.ambiguous), (matched, kernels - matched, 0), "{replay}");
         assert_eq!(tally.by_order, 0, "ROCm names the kernels");

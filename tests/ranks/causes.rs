@@ -179,12 +179,12 @@ fn judge(job: &Job, truth: &Truth, reruns: &Reruns, saving: i64, length: i64) ->
             truth.ranks.len() > others.len() && ranks == others
         }
     };
-    let bound = first.error.max((length as f64 * CLOSE) as i64);
+    let bound = first.error_ns.max((length as f64 * CLOSE) as i64);
     Right {
         set,
         function: first.culprit().map(|culprit| culprit.name.as_str()) == truth.name,
-        saving: (first.saves - saving).abs() <= bound,
-        stated: first.error as f64 / length as f64,
+        saving: (first.saves_ns - saving).abs() <= bound,
+        stated: first.error_ns as f64 / length as f64,
     }
 }
 
@@ -228,8 +228,8 @@ fn count(causes: &[Cause], jobs_of_each: usize) -> (usize, [usize; 3]) {
             let right = judge(&with, &truth, &reruns, saving, length);
             let said = (!right.is_all()).then(|| {
                 let short = |of: &LateWork| {
-                    let by = of.culprits.iter().take(3).map(|of| (&*of.name, of.saves)).collect::<Vec<_>>();
-                    format!("{:?} {:?} {:?} {} ± {} {by:?}", of.ranks, of.part, of.extent, of.saves, of.error)
+                    let by = of.culprits.iter().take(3).map(|of| (&*of.name, of.saves_ns)).collect::<Vec<_>>();
+                    format!("{:?} {:?} {:?} {} ± {} {by:?}", of.ranks, of.part, of.extent, of.saves_ns, of.error_ns)
                 };
                 let findings: Vec<String> = reruns.findings.iter().map(short).collect();
                 let Truth { ranks, name } = &truth;

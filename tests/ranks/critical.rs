@@ -51,13 +51,13 @@ fn same(made: &Made, clock: ClockMode) -> (f64, String) {
 /// Pieces follow each other; by kind, rank and line they are as long as the job.
 pub(super) fn assert_adds_up(path: &CriticalPath) {
     let sums = [
-        path.kinds.iter().map(|of| of.time).sum::<i64>(),
+        path.kinds.iter().map(|of| of.path_ns).sum::<i64>(),
         path.ranks.iter().map(|(_, time)| time).sum(),
-        path.lines.iter().map(|of| of.time).sum(),
+        path.lines.iter().map(|of| of.path_ns).sum(),
         path.pieces.iter().map(|of| of.window.duration().0).sum(),
     ];
-    assert_eq!(sums, [path.length; 4]);
-    assert!(path.lines.iter().all(|line| line.time > 0 && !line.ranks.is_empty()));
+    assert_eq!(sums, [path.length_ns; 4]);
+    assert!(path.lines.iter().all(|line| line.path_ns > 0 && !line.ranks.is_empty()));
 }
 
 /// Of jobs with and without something late, the share in a hundred whose path is the simulator's.
@@ -92,10 +92,10 @@ fn paths_of_real_jobs_add_up() {
         let report = compared(&paths(&shared, set)).report();
         let path = report.critical_path.unwrap();
         assert_adds_up(&path);
-        assert_eq!(path.length, report.reruns.unwrap().length, "{set}");
+        assert_eq!(path.length_ns, report.reruns.unwrap().length_ns, "{set}");
         // Nothing saves more than there is, up to what calls that wait take themselves.
-        for line in path.lines.iter().filter(|line| line.saves.is_some()) {
-            assert!(line.saves.unwrap() <= path.length, "{set}: {line:?}");
+        for line in path.lines.iter().filter(|line| line.without_it_saves_ns.is_some()) {
+            assert!(line.without_it_saves_ns.unwrap() <= path.length_ns, "{set}: {line:?}");
         }
     }
 }

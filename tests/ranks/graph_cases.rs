@@ -167,8 +167,8 @@ fn what_was_put_into_a_job_is_found() {
             Truth::Nobody => first.is_none(),
         };
         let named = first.and_then(LateWork::culprit).map(|of| of.name.as_str());
-        let saves = first.map_or(0.0, |of| of.saves as f64 / 1e6);
-        let error = first.map_or(0.0, |of| of.error as f64 / 1e6);
+        let saves = first.map_or(0.0, |of| of.saves_ns as f64 / 1e6);
+        let error = first.map_or(0.0, |of| of.error_ns as f64 / 1e6);
         // The calls of `.item()` are given without the copies that they wait for.
         let within = if first.is_some_and(|of| of.extent == Extent::Calls) { 0.08 } else { 0.03 };
         let is_saved = saving.is_nan() || (saves - saving).abs() <= (within * saving).max(0.001);
@@ -270,10 +270,13 @@ fn a_loop_that_its_gpus_hold_is_not_its_cpus() {
     let blocked: i64 = all.iter().map(|part| blocked(&part.graph).0).sum();
     assert_near(blocked as f64 / 1e6, 46.6, 0.5, "ms blocked");
     let reruns = real::compared(&paths(&shared, SET_F)).report().reruns.unwrap();
-    let share = |saves: i64| 100.0 * saves as f64 / reruns.length as f64;
+    let share = |saves: i64| 100.0 * saves as f64 / reruns.length_ns as f64;
     // The GPUs hold it until they take as long as the CPUs, which without waiting is 56.9 of 68.3 ms.
-    assert_near(share(reruns.fast_gpus), 16.7, 1.0, "GPUs twice as fast");
-    assert!(share(reruns.fast_cpus) < 3.0 && share(reruns.fast_both) > 35.0, "{reruns:?}");
+    assert_near(share(reruns.gpus_twice_as_fast_saves_ns), 16.7, 1.0, "GPUs twice as fast");
+    assert!(
+        share(reruns.cpus_twice_as_fast_saves_ns) < 3.0 && share(reruns.both_twice_as_fast_saves_ns) > 35.0,
+        "{reruns:?}"
+    );
 }
 
 /// What is named where some ranks are missing, judged by all of them.
@@ -295,9 +298,9 @@ fn claims(set: &[nccl_stacks::ranks::reduction::RankReduction]) -> Claims {
         let part = if format!("{:?}", finding.part) == "Cpu" { "cpu" } else { "gpu" };
         let rule = format!("ranks {} {part} like peers", ranks.join(","));
         let rule = nccl_stacks::ranks::what_if::Rule::parse(&rule).unwrap();
-        whole.what_if(&[rule], nccl_stacks::ranks::what_if::Also::Nothing).unwrap().unwrap().answers[0].saves
+        whole.what_if(&[rule], nccl_stacks::ranks::what_if::Also::Nothing).unwrap().unwrap().answers[0].saves_ns
     };
-    let length = whole.report().reruns.map_or(i64::MAX, |of| of.length);
+    let length = whole.report().reruns.map_or(i64::MAX, |of| of.length_ns);
     let mut found = Claims { claims: 0, named: 0, right: 0, beyond: 0 };
     for chosen in 1_usize..(1 << set.len()) - 1 {
         if chosen.count_ones() < 2 {
@@ -311,13 +314,13 @@ fn claims(set: &[nccl_stacks::ranks::reduction::RankReduction]) -> Claims {
         for finding in reruns.findings.iter().filter(|of| !of.are_peers_faster && of.extent != Extent::Begin) {
             let with_all = truth(finding);
             found.claims += 1;
-            found.beyond += usize::from(with_all > finding.saves + finding.error);
+            found.beyond += usize::from(with_all > finding.saves_ns + finding.error_ns);
             if finding.is_proven {
                 found.named += 1;
-                found.right += usize::from(with_all * 2 > finding.saves || with_all * 100 >= length);
+                found.right += usize::from(with_all * 2 > finding.saves_ns || with_all * 100 >= length);
                 println!(
                     "{chosen:b}: {:?} {:?} {} of {}: {with_all}",
-                    finding.ranks, finding.part, finding.saves, finding.error
+                    finding.ranks, finding.part, finding.saves_ns, finding.error_ns
                 );
             }
         }

@@ -49,12 +49,12 @@ fn jobs(seed: u64) -> Vec<(WhyExposed, &'static str, Job)> {
 /// The share of a stack's exposed time for which a reason holds.
 fn share(stack: &StackWaits, why: WhyExposed) -> f64 {
     let of = stack.exposed_for.iter().filter(|of| of.why == why);
-    of.map(|of| of.exposed).sum::<nccl_stacks::time::Ns>().share_of(stack.exposed).unwrap_or_default()
+    of.map(|of| of.exposed_ns).sum::<nccl_stacks::time::Ns>().share_of(stack.exposed_ns).unwrap_or_default()
 }
 
 fn stack<'r>(report: &'r RankReport, collective: &str) -> &'r StackWaits {
     let has = |stack: &&StackWaits| stack.collectives.contains_key(collective);
-    report.stacks.iter().filter(has).max_by_key(|stack| stack.exposed).unwrap()
+    report.stacks.iter().filter(has).max_by_key(|stack| stack.exposed_ns).unwrap()
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn the_reason_is_the_one_that_was_built_in() {
         let judge = |(why, collective, job): (WhyExposed, &str, Job)| {
             let report = compare(&job.make()).report();
             let stack = stack(&report, collective);
-            (why, share(stack, why), format!("{:?} {:?}", stack.exposed, stack.exposed_for))
+            (why, share(stack, why), format!("{:?} {:?}", stack.exposed_ns, stack.exposed_for))
         };
         jobs(seed).into_iter().map(judge).collect::<Vec<_>>()
     });

@@ -220,7 +220,7 @@ fn all_agree(paths: &[PathBuf]) -> (Vec<Vec<Kernel>>, Vec<i64>) {
         assert_eq!(library, events, "{offsets:?}");
         let (report, expected) = (compared.report(), sums(&events, true));
         for (at, rank) in report.ranks.iter().enumerate() {
-            let of_rank = (rank.waited.0, rank.caused.0, rank.late_count);
+            let of_rank = (rank.waited_ns.0, rank.caused_ns.0, rank.late_count);
             let (waited, caused) = (expected.waited[at], expected.caused[at]);
             assert_eq!(of_rank, (waited, caused, expected.late[at]), "{offsets:?}, rank {at}");
         }

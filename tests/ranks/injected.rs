@@ -191,15 +191,15 @@ fn a_cause_in_a_real_trace_is_found() {
             let (reductions, effect) = longer.put_into(&compared);
             let report = Compared::from_reductions(reductions, ClockMode::Align).unwrap().report();
             let reruns = report.reruns.unwrap();
-            let error = reruns.error.unwrap().of_saving(reruns.steps) * reruns.length as f64;
-            let is_asked = effect as f64 > error && effect > before.hidden;
+            let error = reruns.error.unwrap().of_saving(reruns.steps) * reruns.length_ns as f64;
+            let is_asked = effect as f64 > error && effect > before.hidden_ns;
             let first = reruns.findings.first();
             // One job has a rank that is faster than the others by more than most of these causes, which is said before them.
             let is_right = reruns.findings.iter().any(|of| of.ranks == late);
             println!(
                 "{set} {variant}: ranks {late:?}, {effect} ns longer, error {error:.0} ns, hidden {} ns: {is_asked} {is_right} {:?}",
-                before.hidden,
-                first.map(|of| (&of.ranks, of.part, of.saves, of.are_peers_faster))
+                before.hidden_ns,
+                first.map(|of| (&of.ranks, of.part, of.saves_ns, of.are_peers_faster))
             );
             (asked, right) = (asked + u32::from(is_asked), right + u32::from(is_asked && is_right));
         }
@@ -215,7 +215,7 @@ fn a_pause_in_a_real_trace_is_found() {
     let (mut asked, mut right) = (0, 0);
     for (set, seeds) in [(SET_A, 0..), (SET_F, 100..), (SET_F_COMPAT, 200..)] {
         let compared = compared(&paths(&shared, set));
-        let length = compared.report().reruns.unwrap().length;
+        let length = compared.report().reruns.unwrap().length_ns;
         let longer = seeds.map(|seed| choose(&compared, seed)).map(|pause| (inject(&compared, &pause), pause));
         for ((reductions, longer), pause) in
             longer.filter(|((_, longer), _)| *longer as f64 > 0.006 * length as f64).take(7)
@@ -226,7 +226,7 @@ fn a_pause_in_a_real_trace_is_found() {
             let reruns = report.reruns.unwrap();
             let culprit = |of: &LateWork| of.ranks.contains(&rank).then(|| of.culprit().cloned()).flatten();
             let found = reruns.findings.iter().filter_map(culprit).find(|of| of.name == *name);
-            let is_right = found.as_ref().is_some_and(|of| (of.saves - longer).abs() * 10 <= longer);
+            let is_right = found.as_ref().is_some_and(|of| (of.saves_ns - longer).abs() * 10 <= longer);
             println!("{set}: rank {rank}, {name}, {longer} ns longer: {found:?} {is_right}");
             (asked, right) = (asked + 1, right + u32::from(is_right));
         }

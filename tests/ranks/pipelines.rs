@@ -40,12 +40,17 @@ fn closed(stages: u32, count: u32, order: Order) -> f64 {
 fn assert_adds_up(pipeline: &Pipeline) -> Stage {
     let mut all = Stage::default();
     for stage in &pipeline.stages {
-        let parts = stage.compute + stage.transfer + stage.previous + stage.next + stage.collectives + stage.idle;
-        assert_eq!(parts, stage.length);
-        assert_eq!(stage.warm_up + stage.steady + stage.cool_down, stage.bubble());
-        all.length += stage.length;
-        all.compute += stage.compute;
-        all.transfer += stage.transfer;
+        let parts = stage.compute_ns
+            + stage.transfer_ns
+            + stage.waits_for_previous_ns
+            + stage.waits_for_next_ns
+            + stage.waits_in_collectives_ns
+            + stage.idle_ns;
+        assert_eq!(parts, stage.length_ns);
+        assert_eq!(stage.warm_up_ns + stage.steady_ns + stage.cool_down_ns, stage.bubble());
+        all.length_ns += stage.length_ns;
+        all.compute_ns += stage.compute_ns;
+        all.transfer_ns += stage.transfer_ns;
     }
     all
 }
@@ -75,7 +80,7 @@ fn the_bubble_is_that_of_the_closed_forms() {
             assert_eq!(found.schedule, schedule, "{of}");
             for stage in &found.stages {
                 let forward = Ns(6 * i64::from(count) * 2_000_000);
-                assert_eq!((stage.forward, stage.backward), (Some(forward), Some(forward + forward)), "{of}");
+                assert_eq!((stage.forward_ns, stage.backward_ns), (Some(forward), Some(forward + forward)), "{of}");
             }
             let off = found.bubble_share() - closed(stages, count, order);
             assert!(off.abs() < MESSAGES, "{:.4} and {:.4}: {of}", found.bubble_share(), closed(stages, count, order));
@@ -146,7 +151,10 @@ fn one_thread_shows_no_directions() {
         let of_rank = |(rank, text): &(u32, Vec<u8>)| parts(&format!("rank{rank}.json"), on_one(text));
         let all = made.traces.iter().flat_map(of_rank).collect();
         let found = Compared::from_reductions(all, ClockMode::Align).unwrap().report().pipeline.unwrap();
-        assert!(found.pieces.is_empty() && found.stages.iter().all(|of| of.forward.is_none() && of.backward.is_none()));
+        assert!(
+            found.pieces.is_empty()
+                && found.stages.iter().all(|of| of.forward_ns.is_none() && of.backward_ns.is_none())
+        );
         assert_eq!(found.schedule, Schedule::InTurn);
     }
 }
@@ -173,13 +181,16 @@ fn a_stage_that_is_too_long_is_the_one_that_others_wait_for() {
     for (stage, first) in found.stages.iter().zip([0, 2, 4, 6]) {
         assert_eq!(stage.ranks, [first, first + 1, first + 8, first + 9]);
         let by_traces: Ns = stage.ranks.iter().map(|rank| computed(&made.traces[*rank as usize].1)).sum();
-        assert_eq!(stage.compute, by_traces);
+        assert_eq!(stage.compute_ns, by_traces);
     }
     let [first, .., last] = &found.stages[..] else { panic!("four stages") };
     // 16 pieces of work a step take 1 ms longer each.
-    let longer = (last.compute - first.compute).0 as f64 / (4.0 * 6.0);
+    let longer = (last.compute_ns - first.compute_ns).0 as f64 / (4.0 * 6.0);
     assert!((longer - 16e6).abs() < 0.5e6, "{longer}");
-    assert!(first.next.0 > last.previous.0 * 3 && last.next == Ns::ZERO, "{found:?}");
+    assert!(
+        first.waits_for_next_ns.0 > last.waits_for_previous_ns.0 * 3 && last.waits_for_next_ns == Ns::ZERO,
+        "{found:?}"
+    );
 }
 
 /// What equal stages would save is what a job saves in which all ranks have their share of what the last stage has more. Equal ones would save nothing.
@@ -200,9 +211,9 @@ fn equal_stages_are_predicted() {
         job,
     ]
     .map(|job| report(&job.make()));
-    let [long, equal, _] = reports.each_ref().map(|of| of.reruns.as_ref().unwrap().length);
+    let [long, equal, _] = reports.each_ref().map(|of| of.reruns.as_ref().unwrap().length_ns);
     let [of_long, of_equal, of_quiet] =
-        reports.each_ref().map(|of| of.pipeline.as_ref().unwrap().balanced_saves.unwrap());
+        reports.each_ref().map(|of| of.pipeline.as_ref().unwrap().balanced_saves_ns.unwrap());
     assert!(((of_long - (long - equal)) as f64).abs() < 0.02 * long as f64, "{of_long} of {}", long - equal);
     assert!(of_equal.abs() < equal / 200 && of_quiet.abs() < equal / 200, "{of_equal} {of_quiet}");
     assert!(of_long > long / 10, "{of_long} of {long}");
@@ -312,8 +323,8 @@ fn messages_in_both_directions_compare_clocks() {
         let report = report(&made);
         let truth = |rank: usize| made.truth.per_rank[rank].offset_ns - made.truth.per_rank[0].offset_ns;
         for (at, rank) in report.ranks.iter().enumerate() {
-            let off = rank.offset.unwrap().0 - truth(at);
-            assert!(off.abs() <= 5_000, "{steps} steps, rank {at}: {off} ns, {:?}", rank.uncertainty);
+            let off = rank.offset_ns.unwrap().0 - truth(at);
+            assert!(off.abs() <= 5_000, "{steps} steps, rank {at}: {off} ns, {:?}", rank.uncertainty_ns);
         }
         let found = report.pipeline.unwrap();
         assert_eq!((found.microbatches, found.steps), (8.0, u64::from(steps)));
@@ -327,7 +338,7 @@ fn trusted_clocks_need_no_collectives() {
     let made = Job { tp: 1, pp: 3, ..Job::default() }.make();
     let all = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), text.clone())).collect();
     let trusted = Compared::from_reductions(all, ClockMode::Trust).unwrap().report();
-    assert!(trusted.ranks.iter().all(|rank| rank.offset == Some(Ns::ZERO)), "{:?}", trusted.ranks);
+    assert!(trusted.ranks.iter().all(|rank| rank.offset_ns == Some(Ns::ZERO)), "{:?}", trusted.ranks);
 }
 
 /// The messages of a trace that ends early are those of the other ranks' first steps, and the rest is left out.
@@ -340,8 +351,8 @@ fn a_trace_that_ends_early_leaves_steps_out() {
     let lacking = report.matches.unmatched.values().sum::<u64>() + report.matches.partial;
     assert!(lacking < 300, "{:?}", report.matches);
     let found = report.pipeline.unwrap();
-    assert_eq!(found.steps + found.left_out, 12);
-    assert!((5..=7).contains(&found.left_out), "{found:?}");
+    assert_eq!(found.steps + found.steps_left_out, 12);
+    assert!((5..=7).contains(&found.steps_left_out), "{found:?}");
     assert_eq!(found.microbatches, 8.0);
     assert!((found.bubble_share() - closed(4, 8, Order::InTurn)).abs() < 2.0 * MESSAGES, "{found:?}");
     assert_adds_up(&found);
@@ -371,13 +382,16 @@ fn a_trace_that_begins_a_step_later_has_the_same_steps() {
     let found =
         Compared::from_reductions(made.traces.iter().flat_map(part).collect(), ClockMode::Align).unwrap().report();
     let found = found.pipeline.unwrap();
-    assert_eq!((found.steps, found.left_out, found.microbatches), (7, 1, 8.0), "{found:?}");
+    assert_eq!((found.steps, found.steps_left_out, found.microbatches), (7, 1, 8.0), "{found:?}");
     assert!((found.bubble_share() - closed(4, 8, Order::InTurn)).abs() < MESSAGES, "{found:?}");
     // All steps are alike, so that 7 of 8 have the same phases.
     let whole = report(&made).pipeline.unwrap();
     for (found, whole) in found.stages.iter().zip(&whole.stages) {
-        let share = |time: Ns, of: &Stage| time.share_of(of.length).unwrap();
-        assert!((share(found.warm_up, found) - share(whole.warm_up, whole)).abs() < 0.005, "{found:?}, {whole:?}");
-        assert!((share(found.steady, found) - share(whole.steady, whole)).abs() < 0.005, "{found:?}, {whole:?}");
+        let share = |time: Ns, of: &Stage| time.share_of(of.length_ns).unwrap();
+        assert!(
+            (share(found.warm_up_ns, found) - share(whole.warm_up_ns, whole)).abs() < 0.005,
+            "{found:?}, {whole:?}"
+        );
+        assert!((share(found.steady_ns, found) - share(whole.steady_ns, whole)).abs() < 0.005, "{found:?}, {whole:?}");
     }
 }

@@ -34,12 +34,12 @@ fn a_recorded_pause_costs_what_its_rerun_saves() {
     let reruns = compared.report().reruns.unwrap();
     let first = &reruns.findings[0];
     assert_eq!((first.ranks.as_slice(), first.culprit().unwrap().name.as_str()), (&[1][..], "train.py(56): busy_wait"));
-    let saves = first.culprit().unwrap().saves;
-    println!("truth {truth} +- {varies}, saves {saves} +- {}", first.error);
-    assert!((saves - truth).abs() <= first.error + varies && first.error < truth / 10, "{saves} of {truth}");
+    let saves = first.culprit().unwrap().saves_ns;
+    println!("truth {truth} +- {varies}, saves {saves} +- {}", first.error_ns);
+    assert!((saves - truth).abs() <= first.error_ns + varies && first.error_ns < truth / 10, "{saves} of {truth}");
     assert!((saves - truth).abs() < truth / 20, "{saves} of {truth}");
     // Without the pause those steps are as long as the others, so the even ones alone are saved something.
-    let (even, odd): (Vec<_>, Vec<_>) = first.by_step.iter().enumerate().partition(|(step, _)| step % 2 == 0);
+    let (even, odd): (Vec<_>, Vec<_>) = first.saves_by_step_ns.iter().enumerate().partition(|(step, _)| step % 2 == 0);
     let sum = |of: Vec<(usize, &i64)>| of.iter().map(|(_, saves)| **saves).sum::<i64>();
     let (even, odd) = (sum(even), sum(odd));
     assert!(odd.abs() * 10 < even, "{even} {odd}");
@@ -58,11 +58,11 @@ fn launches_that_wait_for_a_full_queue_are_no_work_of_a_cpu() {
     assert_eq!(found.ranks, [1]);
     assert!(culprit.name.contains("vectorized_elementwise_kernel"), "{}", culprit.name);
     let truth = 28.6e6;
-    println!("truth {truth}, saves {} +- {}", culprit.saves, found.error);
-    assert!((culprit.saves as f64 - truth).abs() < 0.15 * truth, "{}", culprit.saves);
+    println!("truth {truth}, saves {} +- {}", culprit.saves_ns, found.error_ns);
+    assert!((culprit.saves_ns as f64 - truth).abs() < 0.15 * truth, "{}", culprit.saves_ns);
     let saved = |rule: &str| {
         let answer = compared.what_if(&[Rule::parse(rule).unwrap()], Also::Nothing).unwrap().unwrap();
-        answer.answers[0].saves as f64 / answer.length as f64
+        answer.answers[0].saves_ns as f64 / answer.length_ns as f64
     };
     assert!(
         saved("cpus x0.5").abs() < 0.001 && saved("gpus x0.5") > 0.45,
@@ -87,7 +87,7 @@ fn batched_messages_make_a_pipeline() {
     let compared = compared("pipeline", 4);
     let report: RankReport = compared.report();
     for rank in &report.ranks {
-        assert!(rank.offset.unwrap().0.abs() <= 20_000, "{:?} +- {:?}", rank.offset, rank.uncertainty);
+        assert!(rank.offset_ns.unwrap().0.abs() <= 20_000, "{:?} +- {:?}", rank.offset_ns, rank.uncertainty_ns);
     }
     let traces: Vec<String> = (0..4).map(|rank| testdata(&format!("pipeline/rank{rank}.json.gz"))).collect();
     let args: Vec<&str> = ["ranks"].into_iter().chain(traces.iter().map(String::as_str)).collect();
@@ -98,7 +98,7 @@ fn batched_messages_make_a_pipeline() {
     assert_eq!((found.microbatches, found.chunks, found.schedule, found.steps), (4.0, 1.0, Schedule::InTurn, 2));
     // The kernels, by the threads of their launches, summed from the traces: those of the main thread up to the last message, and those of the other one.
     let computed: Vec<[i64; 2]> =
-        found.stages.iter().map(|of| [of.forward, of.backward].map(|time| time.unwrap().0)).collect();
+        found.stages.iter().map(|of| [of.forward_ns, of.backward_ns].map(|time| time.unwrap().0)).collect();
     let by_traces = [[3_413_853, 7_173_305], [3_182_458, 7_888_656], [3_193_311, 7_958_144], [3_710_808, 8_168_620]];
     assert_eq!(computed, by_traces);
     // Four messages each way between neighbours in each of two steps; 7, 13, 11 and 5 kernels a step, and 21 from before.

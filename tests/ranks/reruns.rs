@@ -67,7 +67,7 @@ fn both(seed: u64, how: &str) -> (Late, Reruns, Reruns) {
 /// What is smaller than this is not named: the error of the graph, and chance.
 fn least(reruns: &Reruns) -> i64 {
     let error = reruns.error.unwrap();
-    (reruns.length as f64 * error.of_saving(reruns.steps).max(0.005)) as i64 + 2 * reruns.unsteady
+    (reruns.length_ns as f64 * error.of_saving(reruns.steps).max(0.005)) as i64 + 2 * reruns.unsteady_ns
 }
 
 /// Whether a finding is what is late.
@@ -79,7 +79,7 @@ struct Right {
 }
 
 fn judge(late: &Late, with: &Reruns, quiet: &Reruns) -> Right {
-    let truth = with.length - quiet.length;
+    let truth = with.length_ns - quiet.length_ns;
     let Some(first) = with.findings.first() else {
         let ranks = truth <= least(with);
         return Right { ranks, name: true, saving: true };
@@ -92,14 +92,14 @@ fn judge(late: &Late, with: &Reruns, quiet: &Reruns) -> Right {
         How::Sync => {
             first.culprit().is_some_and(|call| call.name == "cudaDeviceSynchronize" && first.extent == Extent::Calls)
         }
-        _ => first.culprit().is_none_or(|culprit| culprit.saves < first.saves),
+        _ => first.culprit().is_none_or(|culprit| culprit.saves_ns < first.saves_ns),
     };
-    Right { ranks, name: name || !ranks, saving: !ranks || (first.saves - truth).abs() <= bound(first, with) }
+    Right { ranks, name: name || !ranks, saving: !ranks || (first.saves_ns - truth).abs() <= bound(first, with) }
 }
 
 /// The stated error. Of two ranks each is the other's only peer, and a rerun takes away what both vary by chance.
 fn bound(finding: &LateWork, reruns: &Reruns) -> i64 {
-    finding.error.max(reruns.length / 200) + 2 * reruns.chance.max(0)
+    finding.error_ns.max(reruns.length_ns / 200) + 2 * reruns.chance_saves_ns.max(0)
 }
 
 /// In so many of a hundred jobs the ranks, the function or kernel, and the saving must be right.
@@ -110,13 +110,13 @@ const SAVINGS: usize = 95;
 fn check(how: &str) {
     let found = each(0..rounds(30) as u64, |seed| {
         let (late, with, quiet) = both(seed, how);
-        (judge(&late, &with, &quiet), late, with, quiet.length)
+        (judge(&late, &with, &quiet), late, with, quiet.length_ns)
     });
     let jobs = found.len();
     let count = |of: fn(&Right) -> bool| found.iter().filter(|(_, (right, ..))| of(right)).count();
     for (seed, (right, late, with, quiet)) in &found {
         if !(right.ranks && right.name && right.saving) {
-            let (truth, all) = (with.length - quiet, with.length);
+            let (truth, all) = (with.length_ns - quiet, with.length_ns);
             println!("{seed}: {right:?} {:?} {late:?}\n    truth {truth} of {all}: {with:?}", job(*seed));
         }
     }
@@ -160,7 +160,7 @@ fn the_cpus_set_the_pace_only_where_they_do() {
         let one = |rank| Late { rank, extra_ns: 0, how: How::SlowCpu { factor: 0.5 }, when: When::EveryStep };
         let fast = Job { late: Some(one(0)), also_late: (1..eager.ranks()).map(one).collect(), ..eager.clone() };
         let (slow, fast) = (reruns(&eager), reruns(&fast));
-        let (predicted, truth) = (slow.fast_cpus as f64, (slow.length - fast.length) as f64);
+        let (predicted, truth) = (slow.cpus_twice_as_fast_saves_ns as f64, (slow.length_ns - fast.length_ns) as f64);
         assert!((predicted / truth - 1.0).abs() < 0.05, "seed {seed}: {predicted} {truth}");
         assert!(verdict(&eager).is_some_and(|pace| pace.is_of_one() && pace.cpus > pace.gpus), "seed {seed}");
         let graphs = Job { graphs: true, layers: 32, ..Job { tp: 4, pp: 1, dp: 1, ..eager } };
@@ -180,8 +180,8 @@ fn a_slow_host_is_found() {
             also_late: (first + 1..first + 8).map(one).collect(),
             ..quiet.clone()
         });
-        let truth = with.length - reruns(&quiet).length;
-        (truth, with.findings.first().map(|first| (first.ranks.clone(), first.saves, first.error)), first)
+        let truth = with.length_ns - reruns(&quiet).length_ns;
+        (truth, with.findings.first().map(|first| (first.ranks.clone(), first.saves_ns, first.error_ns)), first)
     });
     for (seed, (truth, found, first)) in found {
         let (ranks, saves, error) = found.unwrap();
@@ -202,7 +202,7 @@ fn a_late_start_of_a_step_is_found_on_every_stage() {
             late: Some(Late { rank, extra_ns: 3_000_000, how, when: When::EveryStep }),
             ..quiet.clone()
         });
-        (rank, with.length - reruns(&quiet).length, with)
+        (rank, with.length_ns - reruns(&quiet).length_ns, with)
     });
     for (_, (rank, truth, with)) in found {
         let first = with.findings.first().unwrap();
@@ -223,11 +223,11 @@ fn two_ranks_that_are_late_together_are_found() {
         let how = How::Cpu { function: "attention.py(30): attention".to_owned() };
         let one = |rank| Late { rank, extra_ns: 500_000, how: how.clone(), when: When::EveryLayer };
         let with = reruns(&Job { late: Some(one(rank)), also_late: vec![one(rank + 1)], ..quiet.clone() });
-        let truth = with.length - reruns(&quiet).length;
+        let truth = with.length_ns - reruns(&quiet).length_ns;
         let first = with.findings.first();
         // With four ranks the median of the others is between a late one and one in time.
         let is_right = first.is_some_and(|first| first.ranks == [rank, rank + 1]);
-        let saves = first.map_or(0, |first| first.saves);
+        let saves = first.map_or(0, |first| first.saves_ns);
         (is_right, (saves - truth).abs() * 20 <= truth, quiet.ranks(), format!("{truth}: {first:?}"))
     });
     let large = || found.iter().filter(|(_, (.., ranks, _))| *ranks > 4);
@@ -244,13 +244,16 @@ fn ranks_that_are_late_in_turn_are_named_for_their_step_only() {
         let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
         let one = |step| Late { rank: step, extra_ns: 2_000_000, how: how.clone(), when: When::Once { step } };
         let with = reruns(&Job { late: Some(one(0)), also_late: (1..6).map(one).collect(), ..quiet.clone() });
-        let truth = with.length - reruns(&quiet).length;
-        assert!((with.all_like_peers - truth).abs() * 20 <= truth, "seed {seed}: {truth} {with:?}");
+        let truth = with.length_ns - reruns(&quiet).length_ns;
+        assert!((with.all_like_peers_saves_ns - truth).abs() * 20 <= truth, "seed {seed}: {truth} {with:?}");
         assert_eq!(with.findings.len(), 6, "seed {seed}: {with:?}");
         for finding in &with.findings {
-            let (step, saves) = finding.by_step.iter().enumerate().max_by_key(|(_, saves)| **saves).unwrap();
+            let (step, saves) = finding.saves_by_step_ns.iter().enumerate().max_by_key(|(_, saves)| **saves).unwrap();
             assert_eq!(finding.ranks, [step as u32], "seed {seed}: {finding:?}");
-            assert!(*saves * 10 >= 9 * finding.saves && finding.extent == Extent::Pieces, "seed {seed}: {finding:?}");
+            assert!(
+                *saves * 10 >= 9 * finding.saves_ns && finding.extent == Extent::Pieces,
+                "seed {seed}: {finding:?}"
+            );
         }
     }
 }
@@ -268,7 +271,7 @@ fn a_late_begin_is_found() {
         let with = reruns(&Job { late: Some(late), ..quiet.clone() });
         let before = reruns(&quiet);
         assert!(before.findings.iter().all(|of| of.extent != Extent::Begin), "seed {seed}: {:?}", before.findings);
-        (rank, with.length - before.length, with, quiet.ranks())
+        (rank, with.length_ns - before.length_ns, with, quiet.ranks())
     });
     for (seed, (rank, truth, with, ranks)) in found {
         let first = with.findings.first();
@@ -278,7 +281,10 @@ fn a_late_begin_is_found() {
             continue;
         };
         assert_eq!((&first.ranks[..], first.extent), (&[rank][..], Extent::Begin), "seed {seed}");
-        assert!((first.saves - truth).abs() <= bound(first, &with).max(truth / 10), "seed {seed}: {truth}, {first:?}");
+        assert!(
+            (first.saves_ns - truth).abs() <= bound(first, &with).max(truth / 10),
+            "seed {seed}: {truth}, {first:?}"
+        );
     }
 }
 
@@ -387,7 +393,7 @@ fn rounded_times_change_nothing() {
     let ((ranks, name), (same, also)) = (of(&exact), of(&rounded));
     println!("{name:?} {also:?} {:?} {:?}", exact.error, rounded.error);
     assert_eq!((&ranks, &name.name), (&same, &also.name));
-    assert!((name.saves - also.saves).abs() < name.saves / 50, "{name:?} {also:?}");
+    assert!((name.saves_ns - also.saves_ns).abs() < name.saves_ns / 50, "{name:?} {also:?}");
     assert!(rounded.error.unwrap().mean < 0.01, "{:?}", rounded.error);
 }
 
@@ -448,7 +454,7 @@ fn a_function_that_is_cut_from_a_list_is_not_longer_elsewhere() {
         let culprits = &reruns.findings[0].culprits;
         println!("{is_full}: {culprits:?}");
         assert_eq!(culprits[0].name, "gc.py(1): collect");
-        culprits.iter().find(|of| of.name == CUT).map_or(0, |of| of.saves)
+        culprits.iter().find(|of| of.name == CUT).map_or(0, |of| of.saves_ns)
     });
     // What is left is by how much its time varies from rank to rank.
     assert!(empty > 100_000 && full < empty / 5, "{empty} {full}");
@@ -517,20 +523,20 @@ fn rules_change_what_they_say() {
     let (compared, report) = compared(1);
     let saved = |rules: &[&str]| {
         let rules: Vec<Rule> = rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect();
-        compared.what_if(&rules, Also::Nothing).unwrap().unwrap().answers[0].saves
+        compared.what_if(&rules, Also::Nothing).unwrap().unwrap().answers[0].saves_ns
     };
     let reruns = report.reruns.unwrap();
-    let found = reruns.findings[0].saves;
+    let found = reruns.findings[0].saves_ns;
     let one = saved(&["rank 2 like peers"]);
     assert!((one - found).abs() * 20 <= found, "{one} {found}");
     assert_eq!(one, saved(&["ranks 2 like peers"]));
     assert!(saved(&["rank 2 gpu like peers"]) * 20 < found);
     assert!(saved(&["rank 1 like peers"]) * 20 < found);
-    assert_eq!(saved(&["all like peers"]), reruns.all_like_peers);
-    assert_eq!(saved(&["cpus x0.5"]), reruns.fast_cpus);
+    assert_eq!(saved(&["all like peers"]), reruns.all_like_peers_saves_ns);
+    assert_eq!(saved(&["cpus x0.5"]), reruns.cpus_twice_as_fast_saves_ns);
     assert_eq!(saved(&["gpus x1"]), 0);
-    assert_eq!(saved(&["ranks 0-3 cpu x0.5"]), reruns.fast_cpus);
-    assert!((saved(&["rank 1 cpu x0.5"]) as f64) < 0.5 * reruns.fast_cpus as f64);
+    assert_eq!(saved(&["ranks 0-3 cpu x0.5"]), reruns.cpus_twice_as_fast_saves_ns);
+    assert!((saved(&["rank 1 cpu x0.5"]) as f64) < 0.5 * reruns.cpus_twice_as_fast_saves_ns as f64);
     let function = saved(&["'mlp.py*' cpu x0"]);
     assert!(function * 10 > found * 9, "{function} {found}");
     assert!(saved(&["kernel '*gemm*' x0"]) * 5 < found);
@@ -546,7 +552,7 @@ fn rules_that_are_listed_can_be_given() {
     let all = compared.what_if(&[], Also::Nothing).unwrap().unwrap();
     assert!(all.answers.len() > 3 && all.answers.len() <= 20, "{:?}", all.answers);
     assert!(all.answers.iter().any(|answer| answer.rule == "rank 2 like peers"), "{:?}", all.answers);
-    assert!(all.answers.is_sorted_by_key(|answer| std::cmp::Reverse(answer.saves)), "{:?}", all.answers);
+    assert!(all.answers.is_sorted_by_key(|answer| std::cmp::Reverse(answer.saves_ns)), "{:?}", all.answers);
     for answer in &all.answers {
         let again = compared.what_if(&[Rule::parse(&answer.rule).unwrap()], Also::Nothing).unwrap().unwrap();
         assert_eq!(again.answers, std::slice::from_ref(answer));
@@ -564,7 +570,7 @@ fn combinations_of_rules_are_reruns() {
     for mask in 1..32 {
         let rules: Vec<Rule> = (0..5).filter(|at| mask & (1 << at) != 0).map(rule).collect();
         let again = compared.what_if(&rules, Also::Nothing).unwrap().unwrap();
-        assert_eq!(found.combined[mask], again.answers[0].saves, "{}", again.answers[0].rule);
+        assert_eq!(found.combined[mask], again.answers[0].saves_ns, "{}", again.answers[0].rule);
     }
 }
 

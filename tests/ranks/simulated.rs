@@ -84,7 +84,7 @@ fn offsets_are_recovered() {
         assert_eq!(report.clock.method, "align");
         let truth = &made.truth.per_rank;
         for (rank, of) in report.ranks.iter().zip(truth) {
-            let error = rank.offset.unwrap().0 - (of.offset_ns - truth[0].offset_ns);
+            let error = rank.offset_ns.unwrap().0 - (of.offset_ns - truth[0].offset_ns);
             assert!(error.abs() <= 2_000, "seed {seed}, rank {}: off by {error} ns", rank.rank);
         }
         let matches = &report.matches;
@@ -102,9 +102,15 @@ fn drift_is_recovered() {
         let truth = &made.truth.per_rank;
         for (rank, of) in report.ranks.iter().zip(truth) {
             // 1 ppm is 1 ns per ms.
-            let error = rank.drift - (of.drift_ppm - truth[0].drift_ppm);
+            let error = rank.drift_ns_per_ms - (of.drift_ppm - truth[0].drift_ppm);
             // Over 12 s a slope that is wrong by 0.1 ns per ms is wrong by 1.2 us.
-            assert!(error.abs() <= 0.1, "seed {seed}, rank {}: {} for {}", rank.rank, rank.drift, of.drift_ppm);
+            assert!(
+                error.abs() <= 0.1,
+                "seed {seed}, rank {}: {} for {}",
+                rank.rank,
+                rank.drift_ns_per_ms,
+                of.drift_ppm
+            );
         }
         let p95 = report.clock.residual.residual_p95_ns.unwrap();
         assert!(p95.0 <= 2_000, "seed {seed}: {p95} ns");
@@ -138,14 +144,14 @@ fn waiting_is_the_truth() {
         for (rank, truth) in report.ranks.iter().zip(&made.truth.totals) {
             // Each collective's clock error is below 2 us.
             let most = rank.kernels as i64 * 2_000;
-            let error = rank.waited.0 - truth.waited_ns;
-            assert!(error.abs() <= most, "seed {seed}, rank {}: {} for {}", rank.rank, rank.waited, truth.waited_ns);
-            let error = rank.caused.0 - truth.caused_ns;
+            let error = rank.waited_ns.0 - truth.waited_ns;
+            assert!(error.abs() <= most, "seed {seed}, rank {}: {} for {}", rank.rank, rank.waited_ns, truth.waited_ns);
+            let error = rank.caused_ns.0 - truth.caused_ns;
             assert!(
                 error.abs() <= most * report.ranks.len() as i64,
                 "seed {seed}, rank {}: {} for {}",
                 rank.rank,
-                rank.caused,
+                rank.caused_ns,
                 truth.caused_ns
             );
         }

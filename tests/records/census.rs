@@ -23,7 +23,7 @@ fn operations_are_counted_by_collective_and_size() {
     assert_eq!((reduce.count, reduce.ranks, reduce.collective.as_deref()), (5, 2, Some("all_reduce")));
     // 50, 52, 51, 50 and 96 us: their sum, and the one in the middle.
     let time = reduce.time.unwrap();
-    assert_eq!((time.total, time.median, time.max), (Ns(299_000), 51_000.0, Ns(96_000)));
+    assert_eq!((time.total_ns, time.median_ns, time.max_ns), (Ns(299_000), 51_000.0, Ns(96_000)));
     // 2^20 bytes in 51 us; of two ranks the bus bandwidth is the same.
     assert!((reduce.busbw_gb_per_s.unwrap() - 1_048_576.0 / 51_000.0).abs() < 1e-9);
     assert_eq!((reduce.algorithms["RING"], reduce.algorithms["TREE"]), (4, 1));
@@ -59,18 +59,18 @@ fn proxies_links_and_channels_of_a_dump_are_summed_up() {
     let [receive, send] = &report.proxies[..] else { panic!("{:?}", report.proxies) };
     // Two channels of two steps; those of channel 1 wait 150 us more each.
     assert_eq!(
-        (send.phases.gpu_wait, send.phases.peer_wait, send.phases.network),
+        (send.phases.gpu_wait_ns, send.phases.peer_wait_ns, send.phases.network_ns),
         (Ns(20_000), Ns(308_000), Ns(40_000))
     );
     assert_eq!((send.bound, receive.bound), (Some("receiver-late"), Some("network-or-late-peer")));
     assert_eq!(
-        (receive.phases.network, receive.phases.flush, receive.phases.gpu_wait),
+        (receive.phases.network_ns, receive.phases.flush_ns, receive.phases.gpu_wait_ns),
         (Ns(348_000), Ns(4_000), Ns(16_000))
     );
     assert_eq!(report.links.len(), 4);
     // Steps of channel 0's send: 140 to 157 and 160 to 177 us, 524,288 bytes.
     let link = report.links.iter().find(|link| link.channel == 0 && link.direction == "send").unwrap();
-    assert_eq!((link.busy, link.bytes), (Some(Ns(34_000)), Some(524_288)));
+    assert_eq!((link.busy_ns, link.bytes), (Some(Ns(34_000)), Some(524_288)));
     assert!((link.gb_per_s.unwrap() - 524_288.0 / 34_000.0).abs() < 1e-9);
     // Kernels of 41 and 351 us: 196 in the mean.
     let channels = &report.channels[0];

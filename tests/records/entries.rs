@@ -93,7 +93,7 @@ fn the_slow_rank_is_named_by_each_statistic() {
         assert_eq!(report.slow[0].peers, [7]);
         let row = &report.ranks[report.slow[0].row];
         // 400 µs but for the jitter of two ranks, whose difference is at most 200 µs and 0 in the median.
-        assert!((390_000..410_000).contains(&row.lag.0), "{}", row.lag.0);
+        assert!((390_000..410_000).contains(&row.lag_ns.0), "{}", row.lag_ns.0);
         assert_eq!((row.calls, row.last_share), (2000, 1.0));
     }
 }
@@ -105,7 +105,7 @@ fn a_host_with_another_clock_is_not_slow() {
         let report = Made { ahead, slow: Some((1, 500)), ..PLAIN }.report(Outliers::Mad);
         assert_eq!(slow(&report), [1], "{ahead}");
         assert_eq!(report.clock.method, "hosts");
-        let offset = report.clock.hosts[1].offset.0;
+        let offset = report.clock.hosts[1].offset_ns.0;
         assert!((offset - ahead * 1000).abs() < 100_000, "{offset} of {ahead} µs");
     }
     let report = Made { ahead: 700, ..PLAIN }.report(Outliers::Mad);
@@ -170,9 +170,9 @@ fn a_delay_is_named_with_its_time() {
     for ahead in [0, 3_600_000_000, -3_600_000_000] {
         let report = Made { stopped: Some(1000), ahead, ..PLAIN }.report(Outliers::Mad);
         let [delay] = &report.delays[..] else { panic!("{:?}", report.delays) };
-        assert!(delay.rank == 6 && (1_999_000_000..2_001_000_000).contains(&delay.lag.0), "{ahead}: {delay:?}");
+        assert!(delay.rank == 6 && (1_999_000_000..2_001_000_000).contains(&delay.lag_ns.0), "{ahead}: {delay:?}");
         // A thousand calls of 1 to 1.3 ms each, and the two seconds themselves.
-        assert!((3_000_000_000..3_400_000_000).contains(&delay.after.0), "{ahead}: {:?}", delay.after);
+        assert!((3_000_000_000..3_400_000_000).contains(&delay.after_ns.0), "{ahead}: {:?}", delay.after_ns);
     }
 }
 
@@ -370,7 +370,7 @@ fn the_real_slow_rank_is_named() {
         let median = (lags[(lags.len() - 1) / 2] + lags[lags.len() / 2]).div_euclid(2);
         assert_eq!((median as f64 / 1000.0).round() as i64, documented, "{pair:?}");
         let row = report.ranks.iter().find(|row| row.rank == pair.0).unwrap();
-        assert_eq!((row.lag.0, row.calls), (median, lags.len() as u64), "{pair:?}");
+        assert_eq!((row.lag_ns.0, row.calls), (median, lags.len() as u64), "{pair:?}");
     }
     let layout = report.layout.as_ref().unwrap();
     assert_eq!((layout.tensor, layout.pipeline, layout.data), (2, 4, 1));
@@ -398,7 +398,7 @@ fn the_real_slow_rank_is_named_whatever_its_number() {
         let report = EntryReport::compare(&records, Outliers::Mad);
         assert_eq!(slow(&report), [new[2]], "{new:?}");
         assert_eq!(report.slow[0].peers, [new[3]], "{new:?}");
-        assert_eq!(report.ranks[report.slow[0].row].lag.0 / 1000, 505, "{new:?}");
+        assert_eq!(report.ranks[report.slow[0].row].lag_ns.0 / 1000, 505, "{new:?}");
         for pair in [[0, 1], [2, 3], [4, 5], [6, 7]] {
             let mut pair = pair.map(|rank: usize| new[rank]);
             pair.sort_unstable();
@@ -420,12 +420,12 @@ fn the_layout_of_the_real_job_is_found() {
     // Which of a stage's 16 ranks reduce their gradients together does not show in 50 calls, which they make at the same time.
     assert!(groups(false).cloned().eq((0..64).step_by(16).map(|rank| (rank..rank + 16).collect::<Vec<_>>())));
     // Rank 4 came once 2.478 s after rank 5, and rank 8 211 ms after rank 9, which the median does not see.
-    let delays: Vec<(u32, i64)> = report.delays.iter().map(|delay| (delay.rank, delay.lag.0 / 1_000_000)).collect();
+    let delays: Vec<(u32, i64)> = report.delays.iter().map(|delay| (delay.rank, delay.lag_ns.0 / 1_000_000)).collect();
     assert_eq!(delays, [(4, 2478), (8, 211)]);
     // All pairs are judged together, by one limit, whatever their stage. The latest four are ranks 2, 10, 24 and 48, by 621, 561, 506 and
     // 395 µs. If healthy lags are half-normal, 32 with a median of 147 µs have one of 621 µs in 13 % of jobs: none of the four is named.
     let mut lags: Vec<(u32, i64, f64)> =
-        report.ranks.iter().filter_map(|row| Some((row.rank, row.lag.0, row.score?))).collect();
+        report.ranks.iter().filter_map(|row| Some((row.rank, row.lag_ns.0, row.score?))).collect();
     lags.sort_by_key(|(_, lag, _)| -lag);
     assert_eq!(lags.len(), 32);
     let latest: Vec<(u32, i64)> = lags[..4].iter().map(|(rank, lag, _)| (*rank, (lag + 500) / 1000)).collect();

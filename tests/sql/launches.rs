@@ -63,7 +63,7 @@ fn by_program(report: &StackReport) -> BTreeMap<Key, Costs> {
         };
         let key =
             (part(&stack.key.captured), part(&stack.key.forward), stack.key.thread.clone(), joined(&stack.key.frames));
-        (key, (stack.count, stack.cost.gpu_time.total.0, stack.cost.exposed.0))
+        (key, (stack.count, stack.cost.gpu_time.total_ns.0, stack.cost.exposed_ns.0))
     });
     rows.collect()
 }

@@ -123,13 +123,11 @@ pub struct TraceDescription {
     /// The ranks of the collectives in this file: several if the file was merged.
     pub ranks: Vec<u32>,
     /// The start of its slices, on its own clock.
-    #[serde(rename = "start_ns")]
     #[cfg_attr(test, schemars(with = "i64"))]
-    pub start: Ns,
+    pub start_ns: Ns,
     /// The length of the span of its slices.
-    #[serde(rename = "length_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub length: Ns,
+    pub length_ns: Ns,
     /// The size of its decompressed text in bytes.
     pub text_bytes: u64,
     /// The number of events.
@@ -213,8 +211,8 @@ pub fn describe(store: &Store, captures: Captures) -> TraceDescription {
         missing: missing(&tally, &header),
         rank: tally.rank,
         ranks: tally.ranks.into_iter().collect(),
-        start,
-        length: end - start,
+        start_ns: start,
+        length_ns: end - start,
         text_bytes: store.traces.iter().map(|trace| trace.text_bytes).sum(),
         events: store.events,
         slices: tally.categories,

@@ -199,17 +199,14 @@ pub struct GroupedKernels {
     /// The number of kernels attributed to a launch, or to the capture of a graph.
     pub attributed: u64,
     /// The totals of each kernel name.
-    #[serde(rename = "kernels_by_name")]
-    pub kernels: BTreeMap<String, Totals>,
+    pub kernels_by_name: BTreeMap<String, Totals>,
     /// What the kernels cost.
     pub cost: Cost,
     /// Their share of the GPU time of all groups, including those left out.
-    #[serde(rename = "share_of_groups")]
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
-    pub share: f64,
+    pub share_of_groups: f64,
     /// What their collectives move.
-    #[serde(rename = "messages")]
-    pub collective: CollectiveInfo,
+    pub messages: CollectiveInfo,
     /// What NCCL's own records say about them; `None` if none of them has a record.
     pub recorded: Option<RecordedInfo>,
     /// What their step cost; `None` unless a key is the step, and for kernels launched outside steps.
@@ -234,8 +231,8 @@ impl GroupedKernels {
 
     /// The totals of its kernels.
     pub fn totals(&self) -> Totals {
-        let Cost { gpu_time, exposed, critical, .. } = self.cost;
-        Totals { count: self.count, gpu_time: gpu_time.total, exposed, critical }
+        let Cost { gpu_time, exposed_ns: exposed, critical_ns: critical, .. } = self.cost;
+        Totals { count: self.count, gpu_time_ns: gpu_time.total_ns, exposed_ns: exposed, critical }
     }
 }
 
@@ -244,8 +241,7 @@ impl GroupedKernels {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Grouped {
     /// The keys of `--group-by`, outermost first; empty for stacks.
-    #[serde(rename = "grouped_by")]
-    pub by: Vec<String>,
+    pub grouped_by: Vec<String>,
     /// The groups, largest first or in the order that was asked for; steps in order of time. Together they have all kernels of the window,
     /// unattributed ones too, unless some are left out.
     pub groups: Vec<GroupedKernels>,
@@ -298,7 +294,7 @@ impl Grouped {
 
     /// Whether the groups are steps and nothing else.
     pub fn are_steps(&self) -> bool {
-        self.by == ["step"]
+        self.grouped_by == ["step"]
     }
 
     /// Sorts the groups: steps by time, others largest first, ties by key. Leaves out groups with less than `min_share` of the total GPU time, and
@@ -308,10 +304,10 @@ impl Grouped {
         self.groups.append(&mut self.hidden);
         self.groups
             .sort_by(|a, b| b.totals().by(order).total_cmp(&a.totals().by(order)).then_with(|| a.key.cmp(&b.key)));
-        if self.by.first().is_some_and(|key| key == "step") {
+        if self.grouped_by.first().is_some_and(|key| key == "step") {
             self.groups.sort_by_key(GroupedKernels::place);
         }
-        self.hidden = self.groups.extract_if(.., |group| group.share < min_share).collect();
+        self.hidden = self.groups.extract_if(.., |group| group.share_of_groups < min_share).collect();
         let limit = limit.unwrap_or(usize::MAX).min(self.groups.len());
         self.hidden.extend(self.groups.drain(limit..));
         self.left_out().totals.count

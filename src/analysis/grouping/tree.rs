@@ -48,7 +48,7 @@ impl Grouped {
                 let next = nodes.len();
                 let node = *known.entry((at, key, level)).or_insert(next);
                 if node == next {
-                    let place = if self.by[key] == "step" { group.place() } else { Default::default() };
+                    let place = if self.grouped_by[key] == "step" { group.place() } else { Default::default() };
                     nodes.push(Node { label: level.to_owned(), joint, place, ..Node::default() });
                     nodes[at].below.push(node);
                 }

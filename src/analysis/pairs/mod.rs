@@ -74,9 +74,8 @@ pub struct Pairing {
     /// The number of pairs in which the node's name derives from the operator's.
     pub named_alike: u64,
     /// The GPU time of the nodes in the other pairs, including collectives.
-    #[serde(rename = "named_otherwise_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub named_otherwise: Ns,
+    pub named_otherwise_ns: Ns,
     /// The number of the profiler's flows (`fwdbwd`) from the forward pass to these nodes, plus those in the window that arrive at no node.
     pub flows: u64,
     /// The number of nodes at which a flow arrives.
@@ -167,9 +166,8 @@ pub struct Operator {
     /// Its name.
     pub name: String,
     /// Its start on the trace's own clock, in ns.
-    #[serde(rename = "ts_ns")]
     #[cfg_attr(test, schemars(with = "i64"))]
-    pub ts: Ns,
+    pub ts_ns: Ns,
 }
 
 /// What operators cost, with the kernels launched in them. A kernel counts once, at the innermost operator of a pair or node.
@@ -179,9 +177,8 @@ pub struct Side {
     /// The number of operators: in the forward pass those that made a node, each once; in the backward pass the nodes, as often as they ran.
     pub operators: u64,
     /// How long they ran on the CPU, including everything they called: nested operators count twice.
-    #[serde(rename = "cpu_time_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub cpu_time: Ns,
+    pub cpu_time_ns: Ns,
     /// What they launched.
     #[serde(flatten)]
     pub load: Load,
@@ -194,26 +191,22 @@ pub struct Load {
     /// The number of kernels that are not collectives.
     pub kernels: u64,
     /// How long these ran.
-    #[serde(rename = "gpu_time_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub gpu_time: Ns,
+    pub gpu_time_ns: Ns,
     /// The number of those kernels launched by forward operators within the backward pass: recomputed activations, or gradients that are
     /// differentiated again.
     pub recomputed: u64,
     /// How long these ran.
-    #[serde(rename = "recomputed_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub recomputed_time: Ns,
+    pub recomputed_ns: Ns,
     /// The number of collective kernels.
     pub collectives: u64,
     /// How long these ran.
-    #[serde(rename = "collective_time_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub collective_time: Ns,
+    pub collective_time_ns: Ns,
     /// How much of that time no other kernel but collectives ran on their GPU.
-    #[serde(rename = "collective_exposed_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub exposed: Ns,
+    pub collective_exposed_ns: Ns,
 }
 
 /// The kernels of the window by the place of their launch.
@@ -296,7 +289,7 @@ pub struct Module {
 
 impl Operator {
     fn read(store: &Store, slice: SliceId) -> Self {
-        Operator { name: store.slice_name(slice).to_owned(), ts: store.slices.ts(slice) }
+        Operator { name: store.slice_name(slice).to_owned(), ts_ns: store.slices.ts(slice) }
     }
 }
 
@@ -304,24 +297,24 @@ impl Load {
     /// Adds another load.
     pub fn add(&mut self, other: Load) {
         self.kernels += other.kernels;
-        self.gpu_time += other.gpu_time;
+        self.gpu_time_ns += other.gpu_time_ns;
         self.recomputed += other.recomputed;
-        self.recomputed_time += other.recomputed_time;
+        self.recomputed_ns += other.recomputed_ns;
         self.collectives += other.collectives;
-        self.collective_time += other.collective_time;
-        self.exposed += other.exposed;
+        self.collective_time_ns += other.collective_time_ns;
+        self.collective_exposed_ns += other.collective_exposed_ns;
     }
 
     /// The GPU time of all kernels.
     pub fn whole_time(&self) -> Ns {
-        self.gpu_time + self.collective_time
+        self.gpu_time_ns + self.collective_time_ns
     }
 }
 
 impl Side {
     fn add(&mut self, other: Side) {
         self.operators += other.operators;
-        self.cpu_time += other.cpu_time;
+        self.cpu_time_ns += other.cpu_time_ns;
         self.load.add(other.load);
     }
 }
@@ -424,7 +417,7 @@ impl PairReport {
         let mut paired: BTreeMap<&str, Ns> = BTreeMap::new();
         for group in &self.groups {
             if group.tie == Tie::Pair {
-                *paired.entry(&group.module).or_default() += group.backward.load.gpu_time;
+                *paired.entry(&group.module).or_default() += group.backward.load.gpu_time_ns;
             }
             let module = modules.entry(&group.module).or_default();
             module.forward.add(group.forward);
@@ -436,12 +429,12 @@ impl PairReport {
             side.add(group.backward);
             whole.add(group.backward);
             if group.named_alike == Some(false) {
-                self.pairing.named_otherwise += group.backward.load.whole_time();
+                self.pairing.named_otherwise_ns += group.backward.load.whole_time();
             }
         }
         let module = |(name, of): (&str, Module)| Module {
             module: name.to_owned(),
-            ratio: paired.get(name).and_then(|time| time.share_of(of.forward.load.gpu_time)),
+            ratio: paired.get(name).and_then(|time| time.share_of(of.forward.load.gpu_time_ns)),
             ..of
         };
         let modules: Vec<Module> = modules.into_iter().map(module).collect();
@@ -457,7 +450,7 @@ impl PairReport {
             Order::Count => nodes as f64,
             Order::GpuTime => load.whole_time().as_f64(),
             // A critical path is not asked of pairs.
-            Order::Exposed | Order::Critical => load.exposed.as_f64(),
+            Order::Exposed | Order::Critical => load.collective_exposed_ns.as_f64(),
             Order::Mean => load.whole_time().as_f64() / nodes.max(1) as f64,
         };
         let of_module = |module: &Module| by(module.backward.operators, module.collectives());

@@ -118,7 +118,7 @@ impl<'a> Costs<'a> {
             let is_collective = self.activity.is_collective[name.0 as usize];
             let mut load = load(launched.gpu_time(self.store), is_collective.then_some(exposed));
             if matches!(place, Place::Node { recomputed: true, .. }) {
-                (load.recomputed, load.recomputed_time) = (load.kernels, load.gpu_time);
+                (load.recomputed, load.recomputed_ns) = (load.kernels, load.gpu_time_ns);
             }
             if let Place::Operator(operator) = place {
                 self.forward.entry(operator).or_default().add(load);
@@ -147,8 +147,10 @@ impl<'a> Costs<'a> {
 /// The load of one kernel, with its exposed time if it is a collective.
 fn load(time: Ns, exposed: Option<Ns>) -> Load {
     match exposed {
-        Some(exposed) => Load { collectives: 1, collective_time: time, exposed, ..Load::default() },
-        None => Load { kernels: 1, gpu_time: time, ..Load::default() },
+        Some(exposed) => {
+            Load { collectives: 1, collective_time_ns: time, collective_exposed_ns: exposed, ..Load::default() }
+        }
+        None => Load { kernels: 1, gpu_time_ns: time, ..Load::default() },
     }
 }
 
@@ -208,7 +210,7 @@ impl<'a> Named<'a> {
 
     fn side(&self, slice: SliceId, load: Option<Load>) -> Side {
         let cpu_time = self.store.slices.dur(slice).max(Ns::ZERO);
-        Side { operators: 1, cpu_time, load: load.unwrap_or_default() }
+        Side { operators: 1, cpu_time_ns: cpu_time, load: load.unwrap_or_default() }
     }
 
     /// The numbered nodes. A forward operator counts once, however often its node ran.

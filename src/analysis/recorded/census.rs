@@ -90,7 +90,7 @@ pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<Cens
         rows.entry(key).or_default().add_calls(call);
     }
     let mut rows: Vec<CensusRow> = rows.into_iter().map(|(key, sums)| sums.row(key, communicators)).collect();
-    let total = |row: &CensusRow| row.time.map_or(Ns::ZERO, |time| time.total);
+    let total = |row: &CensusRow| row.time.map_or(Ns::ZERO, |time| time.total_ns);
     rows.sort_by_key(|row| (std::cmp::Reverse(total(row)), std::cmp::Reverse(row.count)));
     rows
 }

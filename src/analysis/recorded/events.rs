@@ -23,9 +23,8 @@ pub struct EventRow {
     /// The number of events with a start and an end.
     pub timed: u64,
     /// The summed duration of these; several may run at once.
-    #[serde(rename = "time_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub time: Ns,
+    pub time_ns: Ns,
     /// The bytes they moved; `None` for kinds that move none.
     pub bytes: Option<u64>,
 }
@@ -38,7 +37,7 @@ pub(super) fn rows(records: &Records) -> Vec<EventRow> {
         row.count += 1;
         if let Some((start, end)) = event.start.zip(event.end) {
             row.timed += 1;
-            row.time += end - start;
+            row.time_ns += end - start;
         }
         row.bytes = event.bytes.map(|bytes| row.bytes.unwrap_or(0).saturating_add(bytes)).or(row.bytes);
         // A process without a known rank counts as a rank of its own.

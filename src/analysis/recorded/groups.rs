@@ -27,9 +27,8 @@ pub struct GroupRow {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub ranks: u64,
     /// The median duration of those with a start and an end; `None` if none has both.
-    #[serde(rename = "median_ns")]
     #[cfg_attr(test, schemars(with = "Option<u64>"))]
-    pub median: Option<Ns>,
+    pub median_ns: Option<Ns>,
 }
 
 /// The rows, most frequent first.
@@ -48,7 +47,7 @@ pub(super) fn rows(records: &Records) -> Vec<GroupRow> {
         operations,
         count,
         ranks: ranks.len() as u64,
-        median: middle(&mut times, Ns::cmp).map(|middle| middle.upper),
+        median_ns: middle(&mut times, Ns::cmp).map(|middle| middle.upper),
     };
     let mut rows: Vec<GroupRow> = found.into_iter().map(row).collect();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.count), row.kind, row.depth, row.operations));

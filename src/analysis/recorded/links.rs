@@ -35,9 +35,8 @@ pub struct LinkRow {
     /// The bytes on the wire; `None` if no operation has them.
     pub bytes: Option<u64>,
     /// How long at least one step was in flight; `None` if times are unknown.
-    #[serde(rename = "busy_ns")]
     #[cfg_attr(test, schemars(with = "Option<u64>"))]
-    pub busy: Option<Ns>,
+    pub busy_ns: Option<Ns>,
     /// Bytes divided by time, in GB/s (10^9 bytes), over operations for which both are known; `None` if there are none.
     pub gb_per_s: Option<f64>,
     /// The bandwidths of single operations, in GB/s.
@@ -119,7 +118,7 @@ pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<Link
             channel,
             direction: if is_send { "send" } else { "receive" },
             gb_per_s: timed.map(|timed| bytes as f64 / timed.as_f64()),
-            busy: union(&mut spans),
+            busy_ns: union(&mut spans),
             each: Steady::find(each),
             mean_bytes,
             ..row
@@ -212,7 +211,7 @@ mod tests {
             let mut records = Records::default();
             (records.proxy_ops, records.proxy_steps) = (proxy_ops, proxy_steps);
             let [row] = &rows(&records, &Communicators::find(&records))[..] else { panic!("one link") };
-            (row.bytes, row.busy, row.gb_per_s)
+            (row.bytes, row.busy_ns, row.gb_per_s)
         };
         // 100 bytes in 50 ns; 900 in an unknown time.
         let whole = (Some(1_000), Some(Ns(50)), Some(2.0));

@@ -16,21 +16,17 @@ use crate::time::Ns;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Phases {
     /// Waiting for the GPU to fill the buffer of a send, or to empty that of a receive.
-    #[serde(rename = "gpu_wait_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub gpu_wait: Ns,
+    pub gpu_wait_ns: Ns,
     /// Sends waiting for room at the receiver.
-    #[serde(rename = "peer_wait_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub peer_wait: Ns,
+    pub peer_wait_ns: Ns,
     /// On the network; for a receive, this includes waiting for the sending rank.
-    #[serde(rename = "network_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub network: Ns,
+    pub network_ns: Ns,
     /// Flushing received data to the GPU.
-    #[serde(rename = "flush_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub flush: Ns,
+    pub flush_ns: Ns,
 }
 
 impl Phases {
@@ -42,7 +38,7 @@ impl Phases {
         network: Option<Ns>,
         flush: Option<Ns>,
     ) {
-        let sums = [&mut self.gpu_wait, &mut self.peer_wait, &mut self.network, &mut self.flush];
+        let sums = [&mut self.gpu_wait_ns, &mut self.peer_wait_ns, &mut self.network_ns, &mut self.flush_ns];
         for (sum, phase) in sums.into_iter().zip([gpu_wait, peer_wait, network, flush]) {
             *sum += phase.unwrap_or_default();
         }
@@ -50,12 +46,12 @@ impl Phases {
 
     /// Adds other sums.
     pub(in crate::analysis) fn merge(&mut self, other: &Phases) {
-        self.add(Some(other.gpu_wait), Some(other.peer_wait), Some(other.network), Some(other.flush));
+        self.add(Some(other.gpu_wait_ns), Some(other.peer_wait_ns), Some(other.network_ns), Some(other.flush_ns));
     }
 
     /// The sum of all phases.
     pub fn all(&self) -> Ns {
-        self.gpu_wait + self.peer_wait + self.network + self.flush
+        self.gpu_wait_ns + self.peer_wait_ns + self.network_ns + self.flush_ns
     }
 }
 
@@ -90,9 +86,9 @@ impl ProxyRow {
     fn judge(&mut self) {
         // While a receive waits, either the network is slow or the peer is late; only the peer's send steps show which.
         let network = if self.direction == "send" { "network" } else { "network-or-late-peer" };
-        let Phases { gpu_wait, peer_wait, flush, .. } = self.phases;
+        let Phases { gpu_wait_ns: gpu_wait, peer_wait_ns: peer_wait, flush_ns: flush, .. } = self.phases;
         let phases =
-            [("gpu", gpu_wait), ("receiver-late", peer_wait), (network, self.phases.network), ("flush", flush)];
+            [("gpu", gpu_wait), ("receiver-late", peer_wait), (network, self.phases.network_ns), ("flush", flush)];
         let largest = phases.into_iter().rev().max_by_key(|(_, time)| *time).filter(|(_, time)| *time > Ns::ZERO);
         self.bound = largest.map(|(name, _)| name);
         self.bound_share = largest.and_then(|(_, time)| time.share_of(self.phases.all()));

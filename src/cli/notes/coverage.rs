@@ -16,7 +16,7 @@ pub(crate) fn coverage(report: &StackReport) {
     let coverage = &report.coverage;
     note(&format!("Kernels: {} match, {} in the window", count(report.kernels_in_trace), count(coverage.kernels)));
     note(&format!("Coverage: {}", attributed(coverage)));
-    for (reason, unattributed) in &coverage.unattributed {
+    for (reason, unattributed) in &coverage.without_launch {
         note(&format!("Without a launch: {}", without_launch(*reason, unattributed)));
     }
 }
@@ -36,7 +36,7 @@ pub(crate) fn joined(report: &StackReport) {
     }
     for group in &records.groups {
         let rank = group.rank.map_or(String::new(), |rank| format!(" rank {rank}"));
-        let clock = group.offset.zip(group.deviation).map_or(String::new(), |(offset, deviation)| {
+        let clock = group.offset_ns.zip(group.deviation_ns).map_or(String::new(), |(offset, deviation)| {
             format!(", clock {} ahead, ± {}", duration(offset), duration(deviation))
         });
         detail(&format!(
@@ -59,7 +59,9 @@ pub(crate) fn not_asked(report: &StackReport) {
 fn attributed(coverage: &Coverage) -> String {
     let by: Vec<String> = Evidence::TIES
         .iter()
-        .filter_map(|evidence| Some(format!("{} by {}", count(*coverage.by.get(evidence)?), evidence_name(*evidence))))
+        .filter_map(|evidence| {
+            Some(format!("{} by {}", count(*coverage.attributed_by.get(evidence)?), evidence_name(*evidence)))
+        })
         .collect();
     let by = if by.is_empty() { String::new() } else { format!(": {}", by.join(", ")) };
     format!(
@@ -86,13 +88,14 @@ fn without_launch(reason: Reason, unattributed: &Unattributed) -> String {
     let Unattributed { all, first, .. } = unattributed;
     let name = |name: &str| shorten_right(&visible(name), NAME_WIDTH);
     let of = |trace: &Option<String>| trace.as_ref().map_or(String::new(), |trace| format!(" in {}", visible(trace)));
-    let one = |kernel: &UnattributedKernel| format!("{} at {} ns{}", name(&kernel.name), kernel.ts, of(&kernel.trace));
+    let one =
+        |kernel: &UnattributedKernel| format!("{} at {} ns{}", name(&kernel.name), kernel.ts_ns, of(&kernel.trace));
     let named: Vec<String> = first.iter().map(one).collect();
     let more = match unattributed.not_named() {
         0 => String::new(),
         more => format!(" and {} more", count(more)),
     };
-    format!("{} ({}) {}: {}{more}", count(all.count), duration(all.gpu_time), why(reason), named.join(", "))
+    format!("{} ({}) {}: {}{more}", count(all.count), duration(all.gpu_time_ns), why(reason), named.join(", "))
 }
 
 fn why(reason: Reason) -> &'static str {
@@ -112,23 +115,23 @@ pub(crate) fn left_out(report: &StackReport, window_on: WindowOn) {
             "Not shown: {} of {} stacks, with {}",
             count(report.stacks_left_out()),
             count(report.stacks_found),
-            kernels(report.left_out)
+            kernels(report.kernels_left_out)
         ));
     }
     if let Some(grouped) = report.groups()
         && grouped.left_out().groups > 0
     {
         let (hidden, all) = (count(grouped.left_out().groups), count(grouped.groups_found));
-        note(&format!("Not shown: {hidden} of {all} groups, with {}", kernels(report.left_out)));
+        note(&format!("Not shown: {hidden} of {all} groups, with {}", kernels(report.kernels_left_out)));
     }
-    if report.elsewhere > 0 {
+    if report.kernels_elsewhere > 0 {
         let (inside, outside) = match window_on {
             WindowOn::Launch => ("run", "launched"),
             WindowOn::Kernel => ("launched", "run"),
         };
         note(&format!(
             "Not in the stacks: {}, {inside} in the window, {outside} outside of it",
-            kernels(report.elsewhere)
+            kernels(report.kernels_elsewhere)
         ));
     }
     if coverage.uncertain > 0 {
@@ -143,7 +146,7 @@ pub(crate) fn left_out(report: &StackReport, window_on: WindowOn) {
             kernels(coverage.flow_disagrees)
         ));
     }
-    if let (None, Some(replayed)) = (&coverage.captures, coverage.by.get(&Evidence::GraphReplay)) {
+    if let (None, Some(replayed)) = (&coverage.captures, coverage.attributed_by.get(&Evidence::GraphReplay)) {
         note(&format!(
             "Graph replays: {} have the stack of the replay; --capture-trace FILE, a trace of the capture, shows the code that was captured",
             kernels(*replayed)

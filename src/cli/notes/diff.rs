@@ -24,7 +24,7 @@ pub(crate) fn diff(diff: &Diff, is_narrowed: bool) {
         note(&format!("Note: the traces are of {before} and {after} GPUs, whose times are summed"));
     }
     let sides = [&diff.before, &diff.after];
-    let [before, after] = sides.map(|side| side.outside);
+    let [before, after] = sides.map(|side| side.kernels_outside);
     if !is_narrowed && before + after > 0 {
         note(&format!(
             "Left out: {} before, {} after, launched before the first step or after the last",

@@ -373,7 +373,7 @@ impl Fit {
             aligned.flat_map(|rank| self.residuals(rank)).map(|(_, residual)| residual.abs()).collect();
         all.sort_by(f64::total_cmp);
         let at = |share: f64| Ns::rounded(all[((all.len() - 1) as f64 * share) as usize]);
-        (!all.is_empty()).then(|| Residual { median: at(0.5), p95: at(0.95), max: at(1.0) })
+        (!all.is_empty()).then(|| Residual { median_ns: at(0.5), p95_ns: at(0.95), max_ns: at(1.0) })
     }
 
     pub(super) fn clocks(&self, bases: &[Ns]) -> Vec<RankClock> {

@@ -89,14 +89,11 @@ pub struct RankClock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Residual {
     /// Half are closer than this.
-    #[serde(rename = "median_ns")]
-    pub median: Ns,
+    pub median_ns: Ns,
     /// Of 100 ends 95 are closer.
-    #[serde(rename = "p95_ns")]
-    pub p95: Ns,
+    pub p95_ns: Ns,
     /// The worst.
-    #[serde(rename = "max_ns")]
-    pub max: Ns,
+    pub max_ns: Ns,
 }
 
 impl RankClock {

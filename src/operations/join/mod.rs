@@ -92,13 +92,11 @@ pub struct JoinedGroup {
     /// How many records it has.
     pub records: u64,
     /// How far the source's clock is ahead of the trace's: the median of all pairs. `None` for a source without times.
-    #[serde(rename = "offset_ns")]
     #[cfg_attr(test, schemars(with = "Option<i64>"))]
-    pub offset: Option<Ns>,
+    pub offset_ns: Option<Ns>,
     /// How far the pairs are from that: the median of the distances.
-    #[serde(rename = "deviation_ns")]
     #[cfg_attr(test, schemars(with = "Option<u64>"))]
-    pub deviation: Option<Ns>,
+    pub deviation_ns: Option<Ns>,
 }
 
 fn name_of<S: serde::Serializer>(source: &Source, serializer: S) -> Result<S::Ok, S::Error> {
@@ -169,8 +167,8 @@ impl Joined {
             group: group.and_then(|known| known.key().or_else(|| known.description.clone())),
             joined: best.pairs.len() as u64,
             records: own.rows.len() as u64,
-            offset: best.offset,
-            deviation: best.deviation,
+            offset_ns: best.offset,
+            deviation_ns: best.deviation,
         });
     }
 
@@ -286,7 +284,7 @@ mod tests {
         let joined = Joined::find(&trace(200), &records);
         assert_eq!(judged(&joined, &kept), (195, 0, 0));
         let [first, second] = &joined.groups[..] else { panic!("{:?}", joined.groups) };
-        assert!((first.offset.unwrap() - Ns(3_000_000_500)).0.abs() < 100, "{first:?}");
+        assert!((first.offset_ns.unwrap() - Ns(3_000_000_500)).0.abs() < 100, "{first:?}");
         assert_eq!((first.group.as_deref(), second.group.as_deref()), (Some("[0,1]"), Some("[1,3]")));
     }
 

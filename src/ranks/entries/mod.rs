@@ -93,9 +93,8 @@ pub struct EntryGroup {
     /// The rank with the largest median lag.
     pub last_rank: u32,
     /// That lag, in ns.
-    #[serde(rename = "lag_ns")]
     #[cfg_attr(test, schemars(with = "i64"))]
-    pub lag: Ns,
+    pub lag_ns: Ns,
     /// Why its ranks are not judged; `None` if they are.
     pub not_judged: Option<&'static str>,
 }
@@ -115,28 +114,23 @@ pub struct EntryRank {
     /// The number of calls compared.
     pub calls: u64,
     /// The median of how much later than the median of its peers it enters; negative if it is earlier.
-    #[serde(rename = "lag_ns")]
     #[cfg_attr(test, schemars(with = "i64"))]
-    pub lag: Ns,
+    pub lag_ns: Ns,
     /// The same in each quarter of the calls, in ns.
-    #[serde(rename = "lag_by_quarter_ns")]
     #[cfg_attr(test, schemars(with = "[i64; 4]"))]
-    pub by_quarter: [Ns; 4],
+    pub lag_by_quarter_ns: [Ns; 4],
     /// The share of the calls that it enters after all others.
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub last_share: f64,
     /// How much later than the second to last rank, summed over these calls.
-    #[serde(rename = "added_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub added: Ns,
+    pub added_ns: Ns,
     /// The largest lag.
-    #[serde(rename = "largest_lag_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub largest: Ns,
+    pub largest_lag_ns: Ns,
     /// When the rank entered that call: in ns on its own clock, minus the offset of its host.
-    #[serde(rename = "largest_at_ns")]
     #[cfg_attr(test, schemars(with = "i64"))]
-    pub largest_at: Ns,
+    pub largest_at_ns: Ns,
     /// Its score in the statistic; `None` if it is not judged.
     #[cfg_attr(test, schemars(extend("minimum" = null)))]
     pub score: Option<f64>,
@@ -156,9 +150,8 @@ pub struct SlowRank {
     /// Its peers in the group.
     pub peers: Vec<u32>,
     /// The smallest and the largest lag among the others compared with it, in ns.
-    #[serde(rename = "others_lag_ns")]
     #[cfg_attr(test, schemars(with = "(i64, i64)"))]
-    pub others: (Ns, Ns),
+    pub others_lag_ns: (Ns, Ns),
     /// The number of others.
     pub others_count: u64,
     /// The statistics that name it.
@@ -174,17 +167,14 @@ pub struct Delay {
     /// The index of its row in `ranks`.
     pub row: usize,
     /// How much later than the median of its peers it entered.
-    #[serde(rename = "lag_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub lag: Ns,
+    pub lag_ns: Ns,
     /// The time since the first call of any rank.
-    #[serde(rename = "after_ns")]
     #[cfg_attr(test, schemars(with = "i64"))]
-    pub after: Ns,
+    pub after_ns: Ns,
     /// The median of the ranks' largest lags.
-    #[serde(rename = "usual_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub usual: Ns,
+    pub usual_ns: Ns,
 }
 
 /// How the clocks compare.
@@ -211,9 +201,8 @@ pub struct HostOffset {
     /// The host.
     pub host: String,
     /// How far its clock is ahead of the first host's.
-    #[serde(rename = "offset_ns")]
     #[cfg_attr(test, schemars(with = "i64"))]
-    pub offset: Ns,
+    pub offset_ns: Ns,
 }
 
 impl EntryReport {
@@ -258,7 +247,7 @@ impl EntryReport {
         let offset = |rank: &u32| calls.hosts.get(rank).and_then(|host| offsets.get(host)).copied().unwrap_or_default();
         let began = |stream: &Stream| Some(stream.calls.first()?.time - offset(&stream.rank));
         let first = calls.streams.iter().filter_map(began).min();
-        report.clock.hosts = offsets.into_iter().map(|(host, offset)| HostOffset { host, offset }).collect();
+        report.clock.hosts = offsets.into_iter().map(|(host, offset)| HostOffset { host, offset_ns: offset }).collect();
         report.has_numbers = calls.streams.iter().flat_map(|stream| &stream.calls).any(|call| call.number.is_some());
         report.judge();
         report.find_delays(first.unwrap_or_default());
@@ -280,12 +269,12 @@ impl EntryReport {
                 group: at,
                 stream,
                 calls: compared,
-                lag: row.lag,
-                by_quarter: row.by_quarter,
+                lag_ns: row.lag,
+                lag_by_quarter_ns: row.by_quarter,
                 last_share: row.last_share,
-                added: row.added,
-                largest: row.largest.0,
-                largest_at: row.largest.1,
+                added_ns: row.added,
+                largest_lag_ns: row.largest.0,
+                largest_at_ns: row.largest.1,
                 score: None,
                 limit: None,
             });
@@ -319,7 +308,7 @@ impl EntryReport {
             stage,
             calls: compared,
             last_rank,
-            lag,
+            lag_ns: lag,
             not_judged,
         });
     }
@@ -334,7 +323,7 @@ impl EntryReport {
         for groups in pools.into_values() {
             self.judge_pool(&groups);
         }
-        self.slow.sort_by_key(|slow| (std::cmp::Reverse(self.ranks[slow.row].lag), slow.rank));
+        self.slow.sort_by_key(|slow| (std::cmp::Reverse(self.ranks[slow.row].lag_ns), slow.rank));
     }
 
     fn judge_pool(&mut self, groups: &[usize]) {
@@ -343,7 +332,7 @@ impl EntryReport {
             groups.contains(&row.group) && (groups.len() < FEWEST || group.last_rank == row.rank)
         };
         let rows: Vec<usize> = (0..self.ranks.len()).filter(|at| of_pool(&self.ranks[*at])).collect();
-        let values: Vec<f64> = rows.iter().map(|row| self.ranks[*row].lag.0 as f64).collect();
+        let values: Vec<f64> = rows.iter().map(|row| self.ranks[*row].lag_ns.0 as f64).collect();
         // The two ranks of a pair mirror each other: nothing shows which of them is normal.
         let is_few = groups.len() < FEWEST && groups.iter().all(|group| self.groups[*group].ranks.len() < FEWEST);
         let judged = judge_lags(self.outliers, &values).filter(|_| !is_few);
@@ -354,8 +343,8 @@ impl EntryReport {
             return;
         };
         let is_slow = |row: &EntryRank, judged: &Judged| {
-            let late = row.by_quarter.iter().filter(|lag| **lag > LEAST_LAG).count();
-            judged.is_outlier() && row.lag > LEAST_LAG && late >= QUARTERS
+            let late = row.lag_by_quarter_ns.iter().filter(|lag| **lag > LEAST_LAG).count();
+            judged.is_outlier() && row.lag_ns > LEAST_LAG && late >= QUARTERS
         };
         let slow: Vec<usize> = rows
             .iter()
@@ -371,7 +360,8 @@ impl EntryReport {
             [Outliers::Mad, Outliers::Iqr, Outliers::Grubbs].into_iter().filter(|by| names_it(*by, at)).collect()
         };
         let named: Vec<(usize, Vec<Outliers>)> = slow.iter().map(|row| (*row, named_by(*row))).collect();
-        let others: Vec<Ns> = rows.iter().filter(|row| !slow.contains(row)).map(|row| self.ranks[*row].lag).collect();
+        let others: Vec<Ns> =
+            rows.iter().filter(|row| !slow.contains(row)).map(|row| self.ranks[*row].lag_ns).collect();
         let range =
             (others.iter().min().copied().unwrap_or_default(), others.iter().max().copied().unwrap_or_default());
         for (row, judged) in rows.iter().zip(judged) {
@@ -382,7 +372,7 @@ impl EntryReport {
             let rank = self.ranks[row].rank;
             let peers = self.groups[self.ranks[row].group].ranks.iter().copied().filter(|peer| *peer != rank);
             let (peers, others_count) = (peers.collect(), others.len() as u64);
-            self.slow.push(SlowRank { rank, row, peers, others: range, others_count, named_by });
+            self.slow.push(SlowRank { rank, row, peers, others_lag_ns: range, others_count, named_by });
         }
     }
 
@@ -390,14 +380,14 @@ impl EntryReport {
     fn find_delays(&mut self, first: Ns) {
         let is_judged = |row: &EntryRank| self.groups[row.group].not_judged.is_none();
         let rows: Vec<usize> = (0..self.ranks.len()).filter(|at| is_judged(&self.ranks[*at])).collect();
-        let mut largest: Vec<Ns> = rows.iter().map(|row| self.ranks[*row].largest).collect();
+        let mut largest: Vec<Ns> = rows.iter().map(|row| self.ranks[*row].largest_lag_ns).collect();
         let usual = median_time(&mut largest);
         let least = Ns(usual.0.saturating_mul(DELAY_FACTOR)).max(LEAST_DELAY);
-        for row in rows.into_iter().filter(|row| self.ranks[*row].largest >= least) {
-            let EntryRank { rank, largest: lag, largest_at, .. } = self.ranks[row];
-            self.delays.push(Delay { rank, row, lag, after: largest_at - first, usual });
+        for row in rows.into_iter().filter(|row| self.ranks[*row].largest_lag_ns >= least) {
+            let EntryRank { rank, largest_lag_ns: lag, largest_at_ns: largest_at, .. } = self.ranks[row];
+            self.delays.push(Delay { rank, row, lag_ns: lag, after_ns: largest_at - first, usual_ns: usual });
         }
-        self.delays.sort_by_key(|delay| (std::cmp::Reverse(delay.lag), delay.rank));
+        self.delays.sort_by_key(|delay| (std::cmp::Reverse(delay.lag_ns), delay.rank));
     }
 }
 

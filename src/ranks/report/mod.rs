@@ -44,21 +44,17 @@ pub struct RankReport {
     /// The number at which this is unknown, because the kernel of a present rank is missing.
     pub doubtful: u64,
     /// The total time of the collective kernels of all ranks.
-    #[serde(rename = "gpu_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub gpu: Ns,
+    pub gpu_ns: Ns,
     /// The total time of the kernels of the measured collectives.
-    #[serde(rename = "measured_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub measured: Ns,
+    pub measured_ns: Ns,
     /// How much of the measured time was waiting for another rank.
-    #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub waited: Ns,
+    pub waited_ns: Ns,
     /// The rest of the measured time.
-    #[serde(rename = "transfer_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub transfer: Ns,
+    pub transfer_ns: Ns,
     /// By rank, ascending.
     pub ranks: Vec<RankWaits>,
     /// By stack of the launch, most waiting first.
@@ -87,9 +83,8 @@ pub struct RankReport {
     pub matches: Counts,
     /// The time of matched kernels without a measurable wait, in ns, by collective: broadcasts, sends and the like between ranks whose clocks are
     /// not aligned, and exchanges of parts of different sizes. Kernels of which it is unknown what they do are named after their family.
-    #[serde(rename = "unmeasured_ns")]
     #[cfg_attr(test, schemars(with = "BTreeMap<String, u64>", extend("additionalProperties" = {"type": "integer", "minimum": 1})))]
-    pub unmeasured: BTreeMap<String, Ns>,
+    pub unmeasured_ns: BTreeMap<String, Ns>,
     /// The number of ranks in the job, if a header names it.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub world_size: Option<u32>,
@@ -116,49 +111,39 @@ pub struct RankWaits {
     /// The number of collective kernels it ran.
     pub kernels: u64,
     /// Their total time.
-    #[serde(rename = "gpu_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub gpu: Ns,
+    pub gpu_ns: Ns,
     /// The part of that time in which no compute kernel ran beside them.
-    #[serde(rename = "exposed_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub exposed: Ns,
+    pub exposed_ns: Ns,
     /// How long its measured kernels waited for others.
-    #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub waited: Ns,
+    pub waited_ns: Ns,
     /// How long others waited for it where it came last.
-    #[serde(rename = "caused_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub caused: Ns,
+    pub caused_ns: Ns,
     /// The number of collectives at which it was late.
     pub late_count: u64,
     /// How long its measured kernels ran without waiting.
-    #[serde(rename = "transfer_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub transfer: Ns,
+    pub transfer_ns: Ns,
     /// How long its collectives ran where the trace of another rank had ended or not begun. They are not measured.
-    #[serde(rename = "left_out_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub left_out: Ns,
+    pub left_out_ns: Ns,
     /// Its waits judged by the lengths of kernels alone, without any clock; only for collectives at which every rank waits for every other.
     pub by_lengths: ByLengths,
     /// How far its clock is ahead of the lowest rank that it is aligned with; `None` if it is aligned with none.
-    #[serde(rename = "offset_ns")]
     #[cfg_attr(test, schemars(with = "Option<i64>"))]
-    pub offset: Option<Ns>,
+    pub offset_ns: Option<Ns>,
     /// How much faster its clock runs, in ns per ms; 0 unless that is clear.
-    #[serde(rename = "drift_ns_per_ms")]
     #[cfg_attr(test, schemars(extend("minimum" = null)))]
-    pub drift: f64,
+    pub drift_ns_per_ms: f64,
     /// The possible error of the offset; `None` without one.
-    #[serde(rename = "uncertainty_ns")]
     #[cfg_attr(test, schemars(with = "Option<u64>"))]
-    pub uncertainty: Option<Ns>,
+    pub uncertainty_ns: Option<Ns>,
     /// The lowest and the highest possible offset, in ns; null without a limit.
-    #[serde(rename = "possible_offset_ns")]
     #[cfg_attr(test, schemars(with = "(Option<i64>, Option<i64>)"))]
-    pub possible: (Option<Ns>, Option<Ns>),
+    pub possible_offset_ns: (Option<Ns>, Option<Ns>),
     /// The share of `wall_ns` in which nothing was queued on its GPU; `None` if that is 0.
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub queue_empty_share: Option<f64>,
@@ -170,9 +155,8 @@ pub struct RankWaits {
     #[cfg_attr(test, schemars(with = "Option<crate::operations::written::Window>"))]
     pub gpu_span: Option<Window>,
     /// The length of this span, or of the window, summed over its GPUs; 0 without GPUs.
-    #[serde(rename = "wall_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub wall: Ns,
+    pub wall_ns: Ns,
 }
 
 /// Waiting as judged by the lengths of kernels.
@@ -180,13 +164,11 @@ pub struct RankWaits {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ByLengths {
     /// How long it waited.
-    #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub waited: Ns,
+    pub waited_ns: Ns,
     /// How long others waited for it where it was late.
-    #[serde(rename = "caused_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub caused: Ns,
+    pub caused_ns: Ns,
     /// The number of collectives at which it was late.
     pub late_count: u64,
 }
@@ -216,32 +198,26 @@ pub struct StackWaits {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
     /// How long they ran.
-    #[serde(rename = "gpu_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub gpu: Ns,
+    pub gpu_ns: Ns,
     /// How long the measured ones waited.
-    #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub waited: Ns,
+    pub waited_ns: Ns,
     /// How long no compute kernel ran beside them.
-    #[serde(rename = "exposed_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub exposed: Ns,
+    pub exposed_ns: Ns,
     /// Why not, the reason with most of that first; empty if nothing is exposed or known.
     pub exposed_for: Vec<ExposedFor>,
     /// How much earlier the job ends if they take no time once all members have arrived; `None` where that was not asked, and where reruns are too wrong.
-    #[serde(rename = "without_transfer_saves_ns")]
-    pub free_saves: Option<i64>,
+    pub without_transfer_saves_ns: Option<i64>,
     /// How long others waited for kernels of this stack.
-    #[serde(rename = "caused_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub caused: Ns,
+    pub caused_ns: Ns,
     /// The number of late kernels.
     pub late_count: u64,
     /// How long the measured ones ran without waiting.
-    #[serde(rename = "transfer_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub transfer: Ns,
+    pub transfer_ns: Ns,
     /// The ranks that were waited for, each with that time in ns, longest first.
     #[cfg_attr(test, schemars(with = "Vec<(u32, u64)>"))]
     pub late_ranks: Vec<(u32, Ns)>,
@@ -269,7 +245,7 @@ pub struct RankLoad {
 impl RankWaits {
     /// What is measured of its kernels; `None` if nothing could be.
     pub fn known<T>(&self, value: T) -> Option<T> {
-        (self.waited + self.transfer > Ns::ZERO).then_some(value)
+        (self.waited_ns + self.transfer_ns > Ns::ZERO).then_some(value)
     }
 }
 
@@ -281,7 +257,7 @@ impl StackWaits {
 
     /// What is measured of its kernels; `None` if nothing could be.
     pub fn known<T>(&self, value: T) -> Option<T> {
-        (self.waited + self.transfer > Ns::ZERO).then_some(value)
+        (self.waited_ns + self.transfer_ns > Ns::ZERO).then_some(value)
     }
 
     /// How many times the mean a rank receives, and sends, in an all-to-all: a trace may have more of them than another. `None` without loads.
@@ -301,11 +277,9 @@ impl StackWaits {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TransferBandwidth {
     /// Over the time without waiting, in GB/s.
-    #[serde(rename = "transfer_gb_per_s")]
-    pub transfer: f64,
+    pub transfer_gb_per_s: f64,
     /// Over the whole kernels, including waiting, in GB/s.
-    #[serde(rename = "kernel_gb_per_s")]
-    pub kernel: f64,
+    pub kernel_gb_per_s: f64,
 }
 
 /// A process group, or two ranks that send and receive.
@@ -323,13 +297,11 @@ pub struct GroupWaits {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub collectives: u64,
     /// How long the measured collectives waited, over its ranks.
-    #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub waited: Ns,
+    pub waited_ns: Ns,
     /// How long they ran without waiting.
-    #[serde(rename = "transfer_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub transfer: Ns,
+    pub transfer_ns: Ns,
     /// For an inferred group: how many times farther than its ranks' the ends of other ranks' kernels are; `None` if no others ran the same.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub gap: Option<f64>,
@@ -350,29 +322,23 @@ pub struct StepWaits {
     /// Its name on the lowest rank that has it; a span is named by its ends.
     pub name: String,
     /// How long it is on each rank, in ns, in the order of `ranks`; null where a rank has no such step, and of spans.
-    #[serde(rename = "length_ns")]
     #[cfg_attr(test, schemars(with = "Vec<Option<u64>>"))]
-    pub length: Vec<Option<Ns>>,
+    pub length_ns: Vec<Option<Ns>>,
     /// How long any kernel that was launched in it ran on each rank's GPUs, in ns, in the order of `ranks`; 0 of spans, and where it is not recorded.
-    #[serde(rename = "busy_ns")]
     #[cfg_attr(test, schemars(with = "Vec<u64>"))]
-    pub busy: Vec<Ns>,
+    pub busy_ns: Vec<Ns>,
     /// The same of kernels that are no collectives.
-    #[serde(rename = "compute_ns")]
     #[cfg_attr(test, schemars(with = "Vec<u64>"))]
-    pub compute: Vec<Ns>,
+    pub compute_ns: Vec<Ns>,
     /// How long each rank waited, in ns, in the order of `ranks`.
-    #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "Vec<u64>"))]
-    pub waited: Vec<Ns>,
+    pub waited_ns: Vec<Ns>,
     /// How long others waited for each rank, in ns, in the order of `ranks`.
-    #[serde(rename = "caused_ns")]
     #[cfg_attr(test, schemars(with = "Vec<u64>"))]
-    pub caused: Vec<Ns>,
+    pub caused_ns: Vec<Ns>,
     /// How long each rank's measured collectives ran without a compute kernel beside them, in ns, in the order of `ranks`.
-    #[serde(rename = "exposed_ns")]
     #[cfg_attr(test, schemars(with = "Vec<u64>"))]
-    pub exposed: Vec<Ns>,
+    pub exposed_ns: Vec<Ns>,
 }
 
 /// A rank that waited for another.
@@ -384,9 +350,8 @@ pub struct Pair {
     /// The rank that came last.
     pub waited_for: u32,
     /// The total time.
-    #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1)))]
-    pub waited: Ns,
+    pub waited_ns: Ns,
 }
 
 /// Collectives of one kind, size and number of ranks.
@@ -405,9 +370,8 @@ pub struct SizeRow {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
     /// The median time of the transfer, which is the shortest kernel of each.
-    #[serde(rename = "median_transfer_ns")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1)))]
-    pub median_transfer: Ns,
+    pub median_transfer_ns: Ns,
     /// The bandwidths of the median transfer and of the mean kernel.
     pub bandwidth: TransferBandwidth,
 }
@@ -530,9 +494,9 @@ impl Compared {
         let mut report = RankReport { reruns, critical_path, pipeline, ..report };
         if report.reruns.as_ref().is_some_and(Reruns::are_useless) {
             let lines = report.critical_path.iter_mut().flat_map(|path| &mut path.lines);
-            lines.for_each(|line| line.saves = None);
-            report.stacks.iter_mut().for_each(|stack| stack.free_saves = None);
-            report.pipeline.iter_mut().for_each(|pipeline| pipeline.balanced_saves = None);
+            lines.for_each(|line| line.without_it_saves_ns = None);
+            report.stacks.iter_mut().for_each(|stack| stack.without_transfer_saves_ns = None);
+            report.pipeline.iter_mut().for_each(|pipeline| pipeline.balanced_saves_ns = None);
         }
         report
     }
@@ -551,7 +515,7 @@ impl Compared {
         };
         let found = hidden::of_stacks(question, reductions, stacks.len(), &stack_of);
         for (stack, StackExposure { exposed, reasons, saves }) in stacks.iter_mut().zip(found) {
-            (stack.exposed, stack.exposed_for, stack.free_saves) = (exposed, reasons, saves);
+            (stack.exposed_ns, stack.exposed_for, stack.without_transfer_saves_ns) = (exposed, reasons, saves);
         }
     }
 
@@ -601,9 +565,9 @@ fn clock_report(job: &Job, clocks: &Clocks) -> ClockReport {
         anchors: clocks.anchors,
         sets: sets.len() as u64,
         residual: ResidualFields {
-            residual_median_ns: field(|residual| residual.median),
-            residual_p95_ns: field(|residual| residual.p95),
-            residual_max_ns: field(|residual| residual.max),
+            residual_median_ns: field(|residual| residual.median_ns),
+            residual_p95_ns: field(|residual| residual.p95_ns),
+            residual_max_ns: field(|residual| residual.max_ns),
         },
         unsteady_ranks: unsteady.into_iter().collect(),
         refused: clocks.refused.clone(),

@@ -53,12 +53,12 @@ impl Sums<'_> {
             trace: reduction.trace.clone(),
             host: reduction.host.clone(),
             kernels: reduction.rows.len() as u64,
-            gpu: reduction.rows.iter().map(|row| row.dur).sum(),
-            exposed: reduction.rows.iter().map(|row| row.exposed).sum(),
+            gpu_ns: reduction.rows.iter().map(|row| row.dur).sum(),
+            exposed_ns: reduction.rows.iter().map(|row| row.exposed).sum(),
             queue_empty_share: reduction.queue_empty.share_of(reduction.wall),
             window: reduction.window,
             gpu_span: reduction.gpu_span,
-            wall: reduction.wall,
+            wall_ns: reduction.wall,
             ..RankWaits::default()
         };
         let ranks: Vec<RankWaits> = job.ranks.iter().zip(&job.reductions).map(of_rank).collect();
@@ -66,7 +66,7 @@ impl Sums<'_> {
         job.reductions.iter().for_each(|reduction| damage.add(reduction.damage.clone()));
         let report = RankReport {
             damage,
-            gpu: ranks.iter().map(|rank| rank.gpu).sum(),
+            gpu_ns: ranks.iter().map(|rank| rank.gpu_ns).sum(),
             ranks,
             world_size: job.world_size,
             missing_ranks: job.missing.clone(),
@@ -98,8 +98,8 @@ impl Sums<'_> {
             ranks_missing: group.absent.clone(),
             collectives: group.collectives.len() as u64,
             gap: group.gap,
-            waited: Ns::ZERO,
-            transfer: Ns::ZERO,
+            waited_ns: Ns::ZERO,
+            transfer_ns: Ns::ZERO,
             by_clocks: clocks.cover(group) && group.members.len() > 1,
             late_ranks: Vec::new(),
         };
@@ -115,8 +115,8 @@ impl Sums<'_> {
             let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
             let ran: Ns =
                 measured.waits.iter().filter_map(|(member, _)| Some(job.row(group, collective, *member)?.dur)).sum();
-            waits.waited += waited;
-            waits.transfer += ran - waited;
+            waits.waited_ns += waited;
+            waits.transfer_ns += ran - waited;
             *late.entry(job.ranks[group.members[measured.last]]).or_default() += waited;
         }
         waits.late_ranks = most_first(late);
@@ -129,7 +129,7 @@ impl Sums<'_> {
             let reduction = &job.reductions[group.members[member]];
             let sums = self.stack(reduction, row);
             sums.waits.count += 1;
-            sums.waits.gpu += row.dur;
+            sums.waits.gpu_ns += row.dur;
             let kind = reduction.kind(row);
             if let Some((sent, received)) = exchanged(kind) {
                 let load = sums.loads.entry(job.ranks[group.members[member]]).or_default();
@@ -166,11 +166,11 @@ impl Sums<'_> {
         for (member, row) in job.counted_rows(group, collective) {
             let rank = group.members[member];
             if is_left_out {
-                self.report.ranks[rank].left_out += row.dur;
+                self.report.ranks[rank].left_out_ns += row.dur;
             } else if collective.present() > 1 && row.dur > Ns::ZERO {
                 let name = job.reductions[rank].collective(row);
                 let name = family_of(name).map_or(name, |family| family.name);
-                *self.report.unmeasured.entry(name.to_owned()).or_default() += row.dur;
+                *self.report.unmeasured_ns.entry(name.to_owned()).or_default() += row.dur;
             }
         }
     }
@@ -180,11 +180,11 @@ impl Sums<'_> {
         let Some(measured) = by_lengths(job, group, collective) else { return };
         let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
         for (member, wait) in &measured.waits {
-            self.report.ranks[group.members[*member]].by_lengths.waited += *wait;
+            self.report.ranks[group.members[*member]].by_lengths.waited_ns += *wait;
         }
         if let Some(late) = measured.late {
             let rank = &mut self.report.ranks[group.members[late]].by_lengths;
-            rank.caused += waited;
+            rank.caused_ns += waited;
             rank.late_count += 1;
         }
     }
@@ -193,7 +193,7 @@ impl Sums<'_> {
         let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
         let last = group.members[measured.last];
         self.report.collectives += 1;
-        self.report.waited += waited;
+        self.report.waited_ns += waited;
         let is_late = measured.late.is_some();
         let RankReport { late, together, doubtful, .. } = &mut self.report;
         *(match (is_late, measured.is_doubtful) {
@@ -203,7 +203,7 @@ impl Sums<'_> {
         }) += 1;
         // Clocks always show which rank came last; kernels of nearly equal length do not.
         if measured.by_clocks || is_late {
-            self.report.ranks[last].caused += waited;
+            self.report.ranks[last].caused_ns += waited;
         }
         if is_late {
             self.report.ranks[last].late_count += 1;
@@ -215,19 +215,19 @@ impl Sums<'_> {
             let rank = group.members[*member];
             let Some(row) = job.row(group, collective, *member) else { continue };
             let transfer = row.dur - *wait;
-            self.report.measured += row.dur;
-            self.report.transfer += transfer;
+            self.report.measured_ns += row.dur;
+            self.report.transfer_ns += transfer;
             let of_rank = &mut self.report.ranks[rank];
-            of_rank.waited += *wait;
-            of_rank.transfer += transfer;
+            of_rank.waited_ns += *wait;
+            of_rank.transfer_ns += transfer;
             if *wait > Ns::ZERO && rank != last {
                 *self.pairs.entry((rank, last)).or_default() += *wait;
             }
             let reduction = &job.reductions[rank];
             let bytes = moved(reduction, row, group);
             let stack = self.stack(reduction, row);
-            stack.waits.waited += *wait;
-            stack.waits.transfer += transfer;
+            stack.waits.waited_ns += *wait;
+            stack.waits.transfer_ns += transfer;
             if let Some((bytes, ..)) = bytes.filter(|_| transfer > Ns::ZERO) {
                 stack.moved += bytes;
                 stack.moved_in += row.dur;
@@ -235,7 +235,7 @@ impl Sums<'_> {
             }
             *stack.late.entry(job.ranks[last]).or_default() += *wait;
             if rank == last {
-                stack.waits.caused += waited;
+                stack.waits.caused_ns += waited;
                 stack.waits.late_count += u64::from(is_late);
             }
         }
@@ -277,8 +277,8 @@ impl Sums<'_> {
             for (number, step) in (0..).zip(&reduction.steps) {
                 let empty = || StepWaits::nothing(number, step.name.clone(), ranks);
                 let waits = self.steps.entry(number).or_insert_with(empty);
-                waits.length[rank] = Some(step.window.duration());
-                (waits.busy[rank], waits.compute[rank]) = (step.busy, step.compute);
+                waits.length_ns[rank] = Some(step.window.duration());
+                (waits.busy_ns[rank], waits.compute_ns[rank]) = (step.busy, step.compute);
             }
         }
     }
@@ -295,11 +295,11 @@ impl Sums<'_> {
         let ranks = self.report.ranks.len();
         let of_step = self.steps.entry(step).or_insert_with(|| StepWaits::nothing(step, name, ranks));
         for (member, wait) in &measured.waits {
-            of_step.waited[group.members[*member]] += *wait;
-            of_step.exposed[group.members[*member]] +=
+            of_step.waited_ns[group.members[*member]] += *wait;
+            of_step.exposed_ns[group.members[*member]] +=
                 job.row(group, collective, *member).map_or(Ns::ZERO, |row| row.exposed);
         }
-        of_step.caused[group.members[measured.last]] += waited;
+        of_step.caused_ns[group.members[measured.last]] += waited;
     }
 
     fn size(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
@@ -328,20 +328,22 @@ impl Sums<'_> {
         let pair = |((rank, last), waited): ((usize, usize), Ns)| Pair {
             rank: job.ranks[rank],
             waited_for: job.ranks[last],
-            waited,
+            waited_ns: waited,
         };
         report.pairs = std::mem::take(&mut self.pairs).into_iter().map(pair).collect();
-        report.pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.waited), pair.rank, pair.waited_for));
+        report.pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.waited_ns), pair.rank, pair.waited_for));
         report.sizes = std::mem::take(&mut self.sizes).into_iter().map(size_row).collect();
         report.stacks = std::mem::take(&mut self.stacks).into_iter().map(stack_row).collect();
-        report.stacks.sort_by(|a, b| (b.waited, b.gpu).cmp(&(a.waited, a.gpu)).then_with(|| a.frames.cmp(&b.frames)));
+        report.stacks.sort_by(|a, b| {
+            (b.waited_ns, b.gpu_ns).cmp(&(a.waited_ns, a.gpu_ns)).then_with(|| a.frames.cmp(&b.frames))
+        });
         report.clock = compared.clock();
         for (rank, clock) in report.ranks.iter_mut().zip(&clocks.ranks) {
-            rank.offset = clock.component.map(|_| clock.offset);
-            rank.drift = clock.slope * 1e6;
-            rank.uncertainty = clock.component.map(|_| clock.uncertainty);
+            rank.offset_ns = clock.component.map(|_| clock.offset);
+            rank.drift_ns_per_ms = clock.slope * 1e6;
+            rank.uncertainty_ns = clock.component.map(|_| clock.uncertainty);
             let (least, most) = clock.possible;
-            rank.possible = (most.map(|most| clock.offset - most), least.map(|least| clock.offset - least));
+            rank.possible_offset_ns = (most.map(|most| clock.offset - most), least.map(|least| clock.offset - least));
         }
         report
     }
@@ -353,12 +355,12 @@ impl StepWaits {
         StepWaits {
             number,
             name,
-            length: vec![None; ranks],
-            busy: none.clone(),
-            compute: none.clone(),
-            waited: none.clone(),
-            caused: none.clone(),
-            exposed: none,
+            length_ns: vec![None; ranks],
+            busy_ns: none.clone(),
+            compute_ns: none.clone(),
+            waited_ns: none.clone(),
+            caused_ns: none.clone(),
+            exposed_ns: none,
         }
     }
 }
@@ -388,8 +390,10 @@ fn exchanged(kind: &Kind) -> Option<(u64, u64)> {
 
 fn stack_row((stack, sums): (ReducedStack, StackSums)) -> StackWaits {
     let StackSums { waits, late, loads, is_uneven, moved, moved_in, moved_in_transfer } = sums;
-    let bandwidth =
-        TransferBandwidth { transfer: moved / moved_in_transfer.as_f64(), kernel: moved / moved_in.as_f64() };
+    let bandwidth = TransferBandwidth {
+        transfer_gb_per_s: moved / moved_in_transfer.as_f64(),
+        kernel_gb_per_s: moved / moved_in.as_f64(),
+    };
     StackWaits {
         headline: stack.telling.first().cloned(),
         telling: stack.telling,
@@ -414,7 +418,7 @@ fn size_row(((collective, bytes, ranks), sizes): ((String, u64, u64), Sizes)) ->
         bytes,
         ranks,
         count: sizes.transfers.len() as u64,
-        median_transfer: Ns::rounded(median_transfer),
-        bandwidth: TransferBandwidth { transfer: moved / median_transfer, kernel: moved / mean },
+        median_transfer_ns: Ns::rounded(median_transfer),
+        bandwidth: TransferBandwidth { transfer_gb_per_s: moved / median_transfer, kernel_gb_per_s: moved / mean },
     }
 }

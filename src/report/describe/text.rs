@@ -81,7 +81,7 @@ impl Page {
         self.fact("GPUs", &joined([gpus, with_kernels], "; "), out)?;
         self.fact("Job", &self.job(trace), out)?;
         self.fact("Asked for", &header.flags.join(", "), out)?;
-        self.fact("Length", &format!("{}, {events}, {megabytes:.1} MB of text", duration(trace.length)), out)?;
+        self.fact("Length", &format!("{}, {events}, {megabytes:.1} MB of text", duration(trace.length_ns)), out)?;
         self.fact("Steps", &self.some(steps.collect()), out)?;
         self.fact("Slices", &self.some(slices.collect()), out)?;
         self.fact("Kernels", &kernels(trace), out)?;

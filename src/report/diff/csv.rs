@@ -13,10 +13,10 @@ use crate::report::stacks::folded;
 const COLUMNS: &[Column<Change, Divided>] = &[
     Column::right("count_before", |stack, _| known(stack.before, |totals| totals.count.to_string())),
     Column::right("count_after", |stack, _| known(stack.after, |totals| totals.count.to_string())),
-    Column::right("gpu_time_before_ns", |stack, _| known(stack.before, |totals| totals.gpu_time.to_string())),
-    Column::right("gpu_time_after_ns", |stack, _| known(stack.after, |totals| totals.gpu_time.to_string())),
-    Column::right("exposed_before_ns", |stack, _| known(stack.before, |totals| totals.exposed.to_string())),
-    Column::right("exposed_after_ns", |stack, _| known(stack.after, |totals| totals.exposed.to_string())),
+    Column::right("gpu_time_before_ns", |stack, _| known(stack.before, |totals| totals.gpu_time_ns.to_string())),
+    Column::right("gpu_time_after_ns", |stack, _| known(stack.after, |totals| totals.gpu_time_ns.to_string())),
+    Column::right("exposed_before_ns", |stack, _| known(stack.before, |totals| totals.exposed_ns.to_string())),
+    Column::right("exposed_after_ns", |stack, _| known(stack.after, |totals| totals.exposed_ns.to_string())),
     Column::left("thread", |stack, _| stack.key.thread.clone().unwrap_or_default()),
     Column::left("stack", |stack, _| folded::line(&stack.key)),
     Column::left("per", |_, (per, ..)| per.name().to_owned()),
@@ -40,6 +40,6 @@ fn each(side: Option<SideTotals>, measure: Order) -> String {
 
 /// Writes the stacks.
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
-    let divided = (diff.per, diff.before.units, diff.after.units);
+    let divided = (diff.per, diff.before.divided_by, diff.after.divided_by);
     write_rows(COLUMNS.iter(), diff.changes.iter().map(|stack| (stack, divided)), out)
 }

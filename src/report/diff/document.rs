@@ -40,8 +40,8 @@ fn delta(diff: &Diff, get: fn(&Side) -> Ns) -> Delta {
 }
 
 fn verdict(diff: &Diff) -> Vec<String> {
-    let exposed = delta(diff, |side| side.kernels.totals.exposed);
-    let gpu = delta(diff, |side| side.kernels.totals.gpu_time);
+    let exposed = delta(diff, |side| side.kernels.totals.exposed_ns);
+    let gpu = delta(diff, |side| side.kernels.totals.gpu_time_ns);
     let of = |delta: Delta| format!("{} → {}", duration(Ns::rounded(delta.before)), duration(Ns::rounded(delta.after)));
     let how = |delta: Delta| match delta.growth() {
         0.0 => "as before".to_owned(),
@@ -55,7 +55,7 @@ fn verdict(diff: &Diff) -> Vec<String> {
     ]);
     let differ = other_steps([&diff.before.steps, &diff.after.steps]).filter(|_| diff.per == Per::Step);
     text.extend(differ.map(|differ| format!("The work may have changed: {differ}.")));
-    let without = delta(diff, |side| side.without_launch.exposed);
+    let without = delta(diff, |side| side.without_launch.exposed_ns);
     if without.growth() != 0.0 {
         text.push(format!(
             "Exposed time of kernels without a launch, which have no stack: {}, {}.",
@@ -98,15 +98,15 @@ type PartTime = (&'static str, fn(&Summary) -> Ns);
 
 /// The parts of the measured time, by what a GPU did.
 const PARTS: &[PartTime] = &[
-    (COMPUTE, |of| of.compute),
-    ("exposed collectives", |of| of.exposed),
-    ("idle", |of| of.wall - of.busy),
-    ("other work", |of| of.busy - of.compute - of.exposed),
+    (COMPUTE, |of| of.compute_ns),
+    ("exposed collectives", |of| of.exposed_ns),
+    ("idle", |of| of.wall_ns - of.busy_ns),
+    ("other work", |of| of.busy_ns - of.compute_ns - of.exposed_ns),
 ];
 
 /// `Steps take 118.784 ms instead of 77.240 ms (+53.8 %): compute +38.873 ms, idle +5.518 ms.` `None` if nothing was measured.
 fn length(diff: &Diff) -> Option<String> {
-    let all = part(diff, |of| of.wall);
+    let all = part(diff, |of| of.wall_ns);
     if all.before <= 0.0 || all.after <= 0.0 {
         return None;
     }
@@ -146,8 +146,8 @@ fn part(diff: &Diff, get: fn(&Summary) -> Ns) -> Delta {
 fn unexplained_compute(diff: &Diff) -> Option<Delta> {
     let growth = |(_, get): &PartTime| part(diff, *get).growth();
     let (name, get) = PARTS.iter().max_by(|a, b| growth(a).abs().total_cmp(&growth(b).abs()))?;
-    let (compute, all) = (part(diff, *get), part(diff, |of| of.wall));
-    let chosen = delta(diff, |side| side.kernels.totals.gpu_time);
+    let (compute, all) = (part(diff, *get), part(diff, |of| of.wall_ns));
+    let chosen = delta(diff, |side| side.kernels.totals.gpu_time_ns);
     let is_most = *name == COMPUTE && compute.growth() / all.growth() >= MOST;
     (is_most && chosen.growth() / compute.growth() < MOST).then_some(compute)
 }
@@ -156,7 +156,7 @@ fn unexplained_compute(diff: &Diff) -> Option<Delta> {
 fn compute_finding(diff: &Diff) -> Option<Finding> {
     let compute = unexplained_compute(diff)?;
     let [before, after] = [&diff.before.trace, &diff.after.trace].map(|trace| shell_word(trace));
-    let all = part(diff, |of| of.wall).growth();
+    let all = part(diff, |of| of.wall_ns).growth();
     Some(Finding {
         kind: FindingKind::Change,
         cost: format!("{} compute{}", change(Order::GpuTime, compute), suffix(diff.per)),
@@ -213,12 +213,12 @@ fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
     let share = |side: &Side, time: Ns| percent_or_unknown(side.summary.share(time));
     vec![
         ("Steps", both(&|side| count(side.steps.count))),
-        ("Window", both(&|side| duration(side.summary.wall))),
-        ("Compute", both(&|side| share(side, side.summary.compute))),
-        ("Collectives", both(&|side| share(side, side.summary.collectives))),
-        ("Exposed", both(&|side| share(side, side.summary.exposed))),
+        ("Window", both(&|side| duration(side.summary.wall_ns))),
+        ("Compute", both(&|side| share(side, side.summary.compute_ns))),
+        ("Collectives", both(&|side| share(side, side.summary.collectives_ns))),
+        ("Exposed", both(&|side| share(side, side.summary.exposed_ns))),
         ("Kernels", both(&|side| count(side.kernels.totals.count))),
-        ("Outside of it", both(&|side| count(side.outside))),
+        ("Outside of it", both(&|side| count(side.kernels_outside))),
     ]
 }
 
@@ -232,7 +232,7 @@ fn findings(diff: &Diff) -> Vec<Finding> {
     let better = order.iter().rev().copied().filter(|at| growth(*at) < 0.0).collect::<Vec<_>>();
     order.retain(|at| growth(*at) > 0.0);
     order.extend(better);
-    let all = part(diff, |of| of.wall).growth().abs();
+    let all = part(diff, |of| of.wall_ns).growth().abs();
     let least = NOTABLE * diff.before.kernels.by(Order::Exposed).max(diff.after.kernels.by(Order::Exposed)).max(all);
     let notable = order.into_iter().filter(|at| growth(*at) != 0.0 && growth(*at).abs() >= least);
     let per = suffix(diff.per);

@@ -43,12 +43,12 @@ struct Time {
 }
 
 const TIMES: &[Time] = &[
-    Time { label: "GPU busy", get: |side| side.summary.busy, is_share: true },
-    Time { label: "compute", get: |side| side.summary.compute, is_share: true },
-    Time { label: "collectives", get: |side| side.summary.collectives, is_share: true },
-    Time { label: "exposed", get: |side| side.summary.exposed, is_share: true },
-    Time { label: "these kernels", get: |side| side.kernels.totals.gpu_time, is_share: false },
-    Time { label: " of it exposed", get: |side| side.kernels.totals.exposed, is_share: false },
+    Time { label: "GPU busy", get: |side| side.summary.busy_ns, is_share: true },
+    Time { label: "compute", get: |side| side.summary.compute_ns, is_share: true },
+    Time { label: "collectives", get: |side| side.summary.collectives_ns, is_share: true },
+    Time { label: "exposed", get: |side| side.summary.exposed_ns, is_share: true },
+    Time { label: "these kernels", get: |side| side.kernels.totals.gpu_time_ns, is_share: false },
+    Time { label: " of it exposed", get: |side| side.kernels.totals.exposed_ns, is_share: false },
 ];
 
 /// The sentences about damage that precede the numbers.
@@ -64,7 +64,7 @@ pub(super) fn damaged(diff: &Diff) -> Vec<String> {
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     let sides = [&diff.before, &diff.after];
     let whole = match sides.map(|side| side.summary.gpu_span) {
-        [Some(_), Some(_)] => Time { label: "GPU span", get: |side| side.summary.wall, is_share: false },
+        [Some(_), Some(_)] => Time { label: "GPU span", get: |side| side.summary.wall_ns, is_share: false },
         _ => Time { label: "window", get: |side| side.summary.window.duration(), is_share: false },
     };
     let mut rows: Vec<Row> = std::iter::once(&whole)

@@ -455,7 +455,7 @@ mod tests {
         let rank = |rank: u32| RerunRank { rank, slices: vec![slices[rank as usize]], texts: Vec::new() };
         let ranks = (0..ranks).map(rank).collect();
         WhatIf {
-            length: 50,
+            length_ns: 50,
             steps: 1,
             error: None,
             answers: Vec::new(),

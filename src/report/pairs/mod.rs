@@ -88,7 +88,7 @@ impl Answer for PairsAnswer<'_> {
 
 /// The modules with the most exposed time of collectives in their backward pass.
 fn findings(report: &PairReport) -> Vec<Finding> {
-    let exposed = |module: &Module| module.collectives().exposed;
+    let exposed = |module: &Module| module.collectives().collective_exposed_ns;
     let all: Ns = report.modules.iter().map(exposed).sum();
     let share = |module: &Module| exposed(module).share_of(all).unwrap_or(0.0);
     let mut notable: Vec<(usize, &Module)> =
@@ -98,15 +98,15 @@ fn findings(report: &PairReport) -> Vec<Finding> {
         let load = module.collectives();
         Finding {
             kind: FindingKind::Backward,
-            cost: format!("{} exposed", duration(load.exposed)),
-            cost_ns: Some(load.exposed),
+            cost: format!("{} exposed", duration(load.collective_exposed_ns)),
+            cost_ns: Some(load.collective_exposed_ns),
             what: visible(&module.module).into_owned(),
             place: Place { row: Some(at), ..Place::default() },
             evidence: vec![format!(
                 "{} of the exposed time of collectives in the backward pass: {} for {}.",
                 percent(share(module)),
                 count(load.collectives),
-                duration(load.collective_time)
+                duration(load.collective_time_ns)
             )],
             ..Finding::default()
         }

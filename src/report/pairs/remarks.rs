@@ -63,7 +63,7 @@ pub(super) fn lines(report: &PairReport, verbose: bool) -> Vec<String> {
 
 /// `AddmmBackward0 (number 12) at 3743411229337339 ns; aten::addmm at …; other: aten::mm at …`
 fn example(of: &Example) -> String {
-    let at = |operator: &Operator| format!("{} at {} ns", visible(&operator.name), operator.ts);
+    let at = |operator: &Operator| format!("{} at {} ns", visible(&operator.name), operator.ts_ns);
     let number = of.number.map_or(String::new(), |number| format!(", number {number}"));
     let trace = of.trace.as_deref().map_or(String::new(), |trace| format!("{}: ", visible(trace)));
     let taken = of.operator.as_ref().map_or(String::new(), |operator| format!("; taken: {}", at(operator)));

@@ -36,10 +36,10 @@ fn cost(report: &PairReport) -> Option<String> {
         return Some(format!(
             "No operator has a number of the backward pass (Sequence number, Fwd thread id), so only what autograd names itself is known to \
              belong to it: {} of GPU time.",
-            duration(backward.gpu_time)
+            duration(backward.gpu_time_ns)
         ));
     }
-    let forward = report.forward.load.gpu_time;
+    let forward = report.forward.load.gpu_time_ns;
     let times = report.paired_time.share_of(forward).map_or(String::new(), |times| {
         format!(", the nodes of pairs {times:.1} times the {} of their forward operators", duration(forward))
     });
@@ -47,11 +47,11 @@ fn cost(report: &PairReport) -> Option<String> {
         0 => String::new(),
         kernels => format!(
             "; {} of it ({} kernels) recomputes a forward pass",
-            duration(backward.recomputed_time),
+            duration(backward.recomputed_ns),
             count(kernels)
         ),
     };
-    Some(format!("The backward pass computes for {} of GPU time{times}{recomputed}.", duration(backward.gpu_time)))
+    Some(format!("The backward pass computes for {} of GPU time{times}{recomputed}.", duration(backward.gpu_time_ns)))
 }
 
 /// The whole backward pass.
@@ -68,8 +68,8 @@ fn share(part: Ns, whole: Ns) -> String {
 
 /// The module with the largest share of that cost.
 fn most(report: &PairReport) -> Option<String> {
-    let whole = whole(report).gpu_time;
-    let of = |module: &Module| module.collectives().gpu_time;
+    let whole = whole(report).gpu_time_ns;
+    let of = |module: &Module| module.collectives().gpu_time_ns;
     let module = report.modules.iter().max_by_key(|module| of(module)).filter(|module| of(module) > Ns::ZERO)?;
     (report.modules.len() > 1).then(|| {
         let (name, part) = (visible(&module.module), of(module));
@@ -84,7 +84,7 @@ fn collectives(report: &PairReport) -> Option<String> {
     if all.collectives == 0 {
         return Some("No collective was launched in it.".to_owned());
     }
-    let of = |module: &&Module| (module.collectives().exposed, module.collectives().collective_time);
+    let of = |module: &&Module| (module.collectives().collective_exposed_ns, module.collectives().collective_time_ns);
     let most = report.modules.iter().max_by_key(of).filter(|module| module.collectives().collectives > 0);
     let most = most.filter(|_| report.modules.len() > 1).map_or(String::new(), |module| {
         let load = module.collectives();
@@ -92,23 +92,23 @@ fn collectives(report: &PairReport) -> Option<String> {
             " Most is at {}: {} for {}, exposed for {}.",
             visible(&module.module),
             count(load.collectives),
-            duration(load.collective_time),
-            duration(load.exposed)
+            duration(load.collective_time_ns),
+            duration(load.collective_exposed_ns)
         )
     });
     let others = [(report.kernels.forward, "in forward operators"), (report.kernels.elsewhere, "elsewhere")];
     let others = others.into_iter().filter(|(load, _)| load.collectives > 0);
     let others: Vec<String> = others
-        .map(|(load, place)| format!("{} for {} {place}", count(load.collectives), duration(load.collective_time)))
+        .map(|(load, place)| format!("{} for {} {place}", count(load.collectives), duration(load.collective_time_ns)))
         .collect();
     let others = if others.is_empty() { String::new() } else { format!(" Others: {}.", others.join(", ")) };
     Some(format!(
         "Collectives in it: {} for {}, exposed for {} ({}); {} in nodes with a number, {} in nodes without one, which count at the module of the last \
          node before.{most}{others}",
         count(all.collectives),
-        duration(all.collective_time),
-        duration(all.exposed),
-        share(all.exposed, all.collective_time),
+        duration(all.collective_time_ns),
+        duration(all.collective_exposed_ns),
+        share(all.collective_exposed_ns, all.collective_time_ns),
         count(numbered.collectives),
         count(unnumbered.collectives),
     ))
@@ -151,7 +151,7 @@ fn trust(report: &PairReport) -> Option<String> {
         ),
         None => "the trace has no flows to compare with".to_owned(),
     };
-    let otherwise = of.named_otherwise.share_of(report.backward.load.whole_time()).unwrap_or(0.0);
+    let otherwise = of.named_otherwise_ns.share_of(report.backward.load.whole_time()).unwrap_or(0.0);
     let names = match of.paired - of.named_alike {
         0 => format!("{} of {} nodes are named after their operator", count(of.named_alike), count(of.paired)),
         others => format!(

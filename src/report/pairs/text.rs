@@ -19,21 +19,21 @@ fn collectives(load: Load) -> String {
     if load.collectives == 0 {
         return String::new();
     }
-    format!("{} for {}", count(load.collectives), duration(load.collective_time))
+    format!("{} for {}", count(load.collectives), duration(load.collective_time_ns))
 }
 
 const MODULES: &[Column<Module>] = &[
     Column::right("nodes", |module, ()| count(module.backward.operators)),
-    Column::dropped(3, Align::Right, "forward", |module, ()| time(module.forward.load.gpu_time)),
-    Column::right("backward", |module, ()| time(module.backward.load.gpu_time)),
+    Column::dropped(3, Align::Right, "forward", |module, ()| time(module.forward.load.gpu_time_ns)),
+    Column::right("backward", |module, ()| time(module.backward.load.gpu_time_ns)),
     Column::dropped(2, Align::Right, "ratio", |module, ()| {
         module.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"))
     }),
-    Column::dropped(0, Align::Right, "recomputed", |module, ()| time(module.backward.load.recomputed_time)),
-    Column::dropped(1, Align::Right, "after them", |module, ()| time(module.unnumbered.load.gpu_time)),
+    Column::dropped(0, Align::Right, "recomputed", |module, ()| time(module.backward.load.recomputed_ns)),
+    Column::dropped(1, Align::Right, "after them", |module, ()| time(module.unnumbered.load.gpu_time_ns)),
     Column::right("collectives in them", |module, ()| collectives(module.backward.load)),
     Column::right("collectives after them", |module, ()| collectives(module.unnumbered.load)),
-    Column::right("exposed", |module, ()| time(module.collectives().exposed)),
+    Column::right("exposed", |module, ()| time(module.collectives().collective_exposed_ns)),
     Column::left("module", |module, ()| visible(&module.module).into_owned()),
 ];
 
@@ -42,12 +42,12 @@ const MODULE_ROOM: usize = 40;
 
 const GROUPS: &[Column<PairedNodes>] = &[
     Column::right("nodes", |group, ()| count(group.backward.operators)),
-    Column::dropped(2, Align::Right, "forward CPU", |group, ()| time(group.forward.cpu_time)),
-    Column::dropped(4, Align::Right, "GPU", |group, ()| time(group.forward.load.gpu_time)),
-    Column::dropped(1, Align::Right, "backward CPU", |group, ()| time(group.backward.cpu_time)),
-    Column::right("GPU", |group, ()| time(group.backward.load.gpu_time)),
+    Column::dropped(2, Align::Right, "forward CPU", |group, ()| time(group.forward.cpu_time_ns)),
+    Column::dropped(4, Align::Right, "GPU", |group, ()| time(group.forward.load.gpu_time_ns)),
+    Column::dropped(1, Align::Right, "backward CPU", |group, ()| time(group.backward.cpu_time_ns)),
+    Column::right("GPU", |group, ()| time(group.backward.load.gpu_time_ns)),
     Column::right("collectives", |group, ()| collectives(group.backward.load)),
-    Column::dropped(5, Align::Right, "exposed", |group, ()| time(group.backward.load.exposed)),
+    Column::dropped(5, Align::Right, "exposed", |group, ()| time(group.backward.load.collective_exposed_ns)),
     Column::left("operator -> node", |group, ()| pair(group)),
     Column::left("module", |group, ()| shorten(&visible(&group.module), MODULE_ROOM)),
     Column::left("called from", |group, ()| {

@@ -69,7 +69,7 @@ impl Answer for ChangesAnswer<'_> {
 
     fn document(&self) -> Document {
         let RankChanges { before, after, .. } = self.changes;
-        let share = |run: &RunWaits| percent_or_unknown(run.waited.share_of(run.measured));
+        let share = |run: &RunWaits| percent_or_unknown(run.waited_ns.share_of(run.measured_ns));
         let both = |get: &dyn Fn(&RunWaits) -> String| format!("{} → {}", get(before), get(after));
         Document {
             title: "What changed between two runs".to_owned(),
@@ -78,8 +78,8 @@ impl Answer for ChangesAnswer<'_> {
                 format!("{}.", compared(self.changes)),
                 format!(
                     "Waiting over all ranks: {}, {}. It is {} of the collectives' time.",
-                    both(&|run| time(run.each(run.waited))),
-                    how_changed(before.each(before.waited), after.each(after.waited)),
+                    both(&|run| time(run.each(run.waited_ns))),
+                    how_changed(before.each(before.waited_ns), after.each(after.waited_ns)),
                     both(&share)
                 ),
             ],
@@ -87,7 +87,7 @@ impl Answer for ChangesAnswer<'_> {
             facts: vec![
                 ("Ranks", both(&|run| count(run.ranks))),
                 ("Collectives", both(&|run| count(run.collectives))),
-                ("Transfer", both(&|run| time(run.each(run.transfer)))),
+                ("Transfer", both(&|run| time(run.each(run.transfer_ns)))),
                 ("Clocks", both(&|run| run.clock.to_owned())),
             ],
             ..Document::default()
@@ -132,7 +132,7 @@ fn how_changed(before: f64, after: f64) -> String {
 }
 
 fn waited(of: Option<Waits>) -> f64 {
-    of.map_or(0.0, |waits| waits.each.waited)
+    of.map_or(0.0, |waits| waits.each.waited_ns)
 }
 
 fn label(stack: &StackChange) -> String {
@@ -140,7 +140,8 @@ fn label(stack: &StackChange) -> String {
 }
 
 fn findings(changes: &RankChanges) -> Vec<Finding> {
-    let least = NOTABLE * changes.before.each(changes.before.waited).max(changes.after.each(changes.after.waited));
+    let least =
+        NOTABLE * changes.before.each(changes.before.waited_ns).max(changes.after.each(changes.after.waited_ns));
     let size = |stack: &StackChange| stack.growth().abs();
     let notable = changes.stacks.iter().enumerate().filter(|(_, stack)| size(stack) > 0.0 && size(stack) >= least);
     let kernels = |of: Option<Waits>| value(Order::Count, of.map_or(0.0, |waits| waits.each.kernels));

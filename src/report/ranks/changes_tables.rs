@@ -28,11 +28,19 @@ struct Total {
 const TOTALS: &[Total] = &[
     Total { label: "ranks", get: |run| count(run.ranks), delta: |_| None },
     Total { label: "collectives in all", get: |run| count(run.collectives), delta: |_| None },
-    Total { label: "late", get: |run| value(Order::Count, run.late as f64 / run.units as f64), delta: |_| None },
-    Total { label: "measured", get: |run| time(run.each(run.measured)), delta: |run| Some(run.each(run.measured)) },
-    Total { label: "waited", get: |run| time(run.each(run.waited)), delta: |run| Some(run.each(run.waited)) },
-    Total { label: "transfer", get: |run| time(run.each(run.transfer)), delta: |run| Some(run.each(run.transfer)) },
-    Total { label: "waiting", get: |run| percent_or_unknown(run.waited.share_of(run.measured)), delta: |_| None },
+    Total { label: "late", get: |run| value(Order::Count, run.late as f64 / run.divided_by as f64), delta: |_| None },
+    Total {
+        label: "measured",
+        get: |run| time(run.each(run.measured_ns)),
+        delta: |run| Some(run.each(run.measured_ns)),
+    },
+    Total { label: "waited", get: |run| time(run.each(run.waited_ns)), delta: |run| Some(run.each(run.waited_ns)) },
+    Total {
+        label: "transfer",
+        get: |run| time(run.each(run.transfer_ns)),
+        delta: |run| Some(run.each(run.transfer_ns)),
+    },
+    Total { label: "waiting", get: |run| percent_or_unknown(run.waited_ns.share_of(run.measured_ns)), delta: |_| None },
     Total { label: "clocks", get: |run| run.clock.to_owned(), delta: |_| None },
 ];
 
@@ -48,18 +56,18 @@ const OF_RUNS: &[Column<Total, Cells>] = &[
 
 const RANKS: &[Column<RankChange>] = &[
     Column::right("rank", |rank, ()| rank.rank.to_string()),
-    Column::all_right("waited before", |rank, ()| cell_text(rank.before, |each| each.waited)),
-    Column::all_right("after", |rank, ()| cell_text(rank.after, |each| each.waited)),
-    Column::dropped(0, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |each| each.waited)),
-    Column::all_right("caused before", |rank, ()| cell_text(rank.before, |each| each.caused)),
-    Column::all_right("after", |rank, ()| cell_text(rank.after, |each| each.caused)),
-    Column::dropped(1, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |each| each.caused)),
+    Column::all_right("waited before", |rank, ()| cell_text(rank.before, |each| each.waited_ns)),
+    Column::all_right("after", |rank, ()| cell_text(rank.after, |each| each.waited_ns)),
+    Column::dropped(0, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |each| each.waited_ns)),
+    Column::all_right("caused before", |rank, ()| cell_text(rank.before, |each| each.caused_ns)),
+    Column::all_right("after", |rank, ()| cell_text(rank.after, |each| each.caused_ns)),
+    Column::dropped(1, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |each| each.caused_ns)),
 ];
 
 const STACK: &[Column<StackChange>] = &[
-    Column::all_right("waited before", |stack, ()| cell_text(stack.before, |each| each.waited)),
-    Column::all_right("after", |stack, ()| cell_text(stack.after, |each| each.waited)),
-    Column::all_right("change", |stack, ()| grown(stack.before, stack.after, |each| each.waited)),
+    Column::all_right("waited before", |stack, ()| cell_text(stack.before, |each| each.waited_ns)),
+    Column::all_right("after", |stack, ()| cell_text(stack.after, |each| each.waited_ns)),
+    Column::all_right("change", |stack, ()| grown(stack.before, stack.after, |each| each.waited_ns)),
 ];
 
 fn cell_text(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> String {
@@ -130,20 +138,20 @@ struct Row {
 const COLUMNS: &[Column<Row, Divided>] = &[
     Column::left("row", |row, _| row.kind.to_owned()),
     Column::right("rank", |row, _| row.rank.map_or(String::new(), |rank| rank.to_string())),
-    Column::right("waited_before_ns", |row, _| number(row.before, |waits| waits.waited.0)),
-    Column::right("waited_after_ns", |row, _| number(row.after, |waits| waits.waited.0)),
-    Column::right("caused_before_ns", |row, _| number(row.before, |waits| waits.caused.0)),
-    Column::right("caused_after_ns", |row, _| number(row.after, |waits| waits.caused.0)),
+    Column::right("waited_before_ns", |row, _| number(row.before, |waits| waits.waited_ns.0)),
+    Column::right("waited_after_ns", |row, _| number(row.after, |waits| waits.waited_ns.0)),
+    Column::right("caused_before_ns", |row, _| number(row.before, |waits| waits.caused_ns.0)),
+    Column::right("caused_after_ns", |row, _| number(row.after, |waits| waits.caused_ns.0)),
     Column::right("kernels_before", |row, _| number(row.before, |waits| waits.kernels as i64)),
     Column::right("kernels_after", |row, _| number(row.after, |waits| waits.kernels as i64)),
     Column::left("stack", |row, _| row.stack.clone()),
     Column::left("per", |_, (per, ..)| per.name().to_owned()),
     Column::right("divided_before_by", |_, (_, before, _)| before.to_string()),
     Column::right("divided_after_by", |_, (.., after)| after.to_string()),
-    Column::right("waited_before_each_ns", |row, _| each(row.before, |each| each.waited)),
-    Column::right("waited_after_each_ns", |row, _| each(row.after, |each| each.waited)),
-    Column::right("caused_before_each_ns", |row, _| each(row.before, |each| each.caused)),
-    Column::right("caused_after_each_ns", |row, _| each(row.after, |each| each.caused)),
+    Column::right("waited_before_each_ns", |row, _| each(row.before, |each| each.waited_ns)),
+    Column::right("waited_after_each_ns", |row, _| each(row.after, |each| each.waited_ns)),
+    Column::right("caused_before_each_ns", |row, _| each(row.before, |each| each.caused_ns)),
+    Column::right("caused_after_each_ns", |row, _| each(row.after, |each| each.caused_ns)),
 ];
 
 fn number(waits: Option<Waits>, get: fn(&Waits) -> i64) -> String {
@@ -167,6 +175,6 @@ pub(super) fn csv(changes: &RankChanges, out: &mut impl Write) -> io::Result<()>
         Row { kind: "stack", rank: None, stack, before: of.before, after: of.after }
     };
     let rows: Vec<Row> = changes.ranks.iter().map(rank).chain(changes.stacks.iter().map(stack)).collect();
-    let divided = (changes.per, changes.before.units, changes.after.units);
+    let divided = (changes.per, changes.before.divided_by, changes.after.divided_by);
     write_rows(COLUMNS.iter(), rows.iter().map(|row| (row, divided)), out)
 }

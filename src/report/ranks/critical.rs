@@ -36,9 +36,11 @@ const ALLOCATIONS: &[&str] = &["cudaMalloc", "cudaFree", "hipMalloc", "hipFree"]
 
 /// The context is the path's length in ns, and its number of steps.
 const COLUMNS: &[Column<PathLine, (i64, u32)>] = &[
-    Column::number("path_ns", "on the path", |line, (_, steps)| Cell::Time(Ns(line.time / i64::from((*steps).max(1))))),
-    Column::number("share", "share", |line, (length, _)| share(line.time, *length)),
-    Column::number("without_it", "without it", |line, (length, _)| match line.saves {
+    Column::number("path_ns", "on the path", |line, (_, steps)| {
+        Cell::Time(Ns(line.path_ns / i64::from((*steps).max(1))))
+    }),
+    Column::number("share", "share", |line, (length, _)| share(line.path_ns, *length)),
+    Column::number("without_it", "without it", |line, (length, _)| match line.without_it_saves_ns {
         Some(saves) if saves > 0 => {
             Cell::Both(format!("−{}", share(saves, *length).shown()), share(saves, *length).plain())
         }
@@ -54,14 +56,15 @@ fn share(time: i64, length: i64) -> Cell {
 }
 
 fn rows(path: &CriticalPath) -> impl Iterator<Item = (&PathLine, (i64, u32))> {
-    path.lines.iter().map(|line| (line, (path.length, path.steps)))
+    path.lines.iter().map(|line| (line, (path.length_ns, path.steps)))
 }
 
 /// `Critical path of a mean step: CPU 61.2 %, compute 22.0 %`, then its longest lines.
 pub(super) fn text(path: &CriticalPath, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
-    let mut kinds: Vec<_> = path.kinds.iter().filter(|kind| kind.time > 0).collect();
-    kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.time), kind.kind));
-    let kinds = kinds.iter().map(|kind| format!("{} {}", kind.kind.name(), share(kind.time, path.length).shown()));
+    let mut kinds: Vec<_> = path.kinds.iter().filter(|kind| kind.path_ns > 0).collect();
+    kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.path_ns), kind.kind));
+    let kinds =
+        kinds.iter().map(|kind| format!("{} {}", kind.kind.name(), share(kind.path_ns, path.length_ns).shown()));
     let of = if path.steps > 1 { " of a mean step" } else { "" };
     let head = format!("Critical path{of}: {}", kinds.collect::<Vec<_>>().join(", "));
     writeln!(out, "{}", screen.fill(&head))?;
@@ -72,12 +75,12 @@ pub(super) fn text(path: &CriticalPath, screen: &Screen, out: &mut impl Write) -
     table.push("line", path.lines.iter().take(LINES).map(name).collect());
     out.write_all(table.text().as_bytes())?;
     // A short rest is a line as any other.
-    let least = path.lines.iter().take(LINES).map(|line| line.time).min();
-    let is_rest = |line: &&PathLine| line.name == OTHERS && Some(line.time) > least;
+    let least = path.lines.iter().take(LINES).map(|line| line.path_ns).min();
+    let is_rest = |line: &&PathLine| line.name == OTHERS && Some(line.path_ns) > least;
     let (rest, left): (Vec<&PathLine>, Vec<&PathLine>) = path.lines.iter().skip(LINES).partition(is_rest);
     let sum = |lines: &[&PathLine]| {
-        let sum = Ns(lines.iter().map(|line| line.time).sum());
-        let share = percent(sum.share_of(Ns(path.length)).unwrap_or(0.0));
+        let sum = Ns(lines.iter().map(|line| line.path_ns).sum());
+        let share = percent(sum.share_of(Ns(path.length_ns)).unwrap_or(0.0));
         format!("{}, {share}", duration(Ns(sum.0 / i64::from(path.steps.max(1)))))
     };
     if !left.is_empty() {
@@ -97,8 +100,9 @@ pub(super) fn shown(line: &PathLine) -> &str {
 /// The lines that the job's length consists of most, by reruns without them; not those of these findings, of which some ranks take longer for them.
 pub(super) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork]) -> Vec<Finding> {
     let Some(path) = &report.critical_path else { return Vec::new() };
-    let share = |time: i64| Ns(time).share_of(Ns(path.length)).unwrap_or(0.0);
-    let mut lines: Vec<(&PathLine, i64)> = path.lines.iter().filter_map(|line| Some((line, line.saves?))).collect();
+    let share = |time: i64| Ns(time).share_of(Ns(path.length_ns)).unwrap_or(0.0);
+    let mut lines: Vec<(&PathLine, i64)> =
+        path.lines.iter().filter_map(|line| Some((line, line.without_it_saves_ns?))).collect();
     let late: Vec<&str> = late.iter().filter_map(|of| Some(of.culprit()?.name.as_str())).collect();
     lines.retain(|(line, saves)| share(*saves) >= WORTH && line.name != OUTSIDE && !late.contains(&line.name.as_str()));
     lines.sort_by_key(|(_, saves)| std::cmp::Reverse(*saves));
@@ -114,7 +118,7 @@ pub(super) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork])
         what: shown(line).to_owned(),
         evidence: vec![format!(
             "It is {} of the critical path ({}{}, {}). What is saved is that of a rerun in which it takes no time on any rank.",
-            percent(share(line.time)),
+            percent(share(line.path_ns)),
             line.kind.name(),
             // Without other ranks it is unknown how much of it is waiting.
             if line.kind == PathKind::Transfer && report.collectives == 0 { " and waiting" } else { "" },
@@ -173,7 +177,7 @@ fn advice(line: &PathLine) -> &'static str {
         PathKind::Cpu if ALLOCATIONS.contains(&line.name.as_str()) => {
             "record after a warm-up; if memory is still allocated in steps, look at the settings of the caching allocator."
         }
-        PathKind::Cpu if line.long_calls * 2 > line.time => {
+        PathKind::Cpu if line.long_calls_ns * 2 > line.path_ns => {
             "record after a warm-up: most of it is in a few calls of more than a millisecond, which load modules or allocate memory."
         }
         PathKind::Cpu if Work::is_launch(&line.name) => "launch less: CUDA graphs, compiled code, larger kernels.",

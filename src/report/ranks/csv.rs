@@ -20,30 +20,30 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
         Column::right("rank", |row, ()| of_rank(row, |rank| rank.rank)),
         Column::left("trace", |row, ()| of_rank(row, |rank| visible(&rank.trace).into_owned())),
         Column::right("count", |row, ()| both(row, |rank| rank.kernels, |stack| stack.count)),
-        Column::right("gpu_ns", |row, ()| both(row, |rank| rank.gpu, |stack| stack.gpu)),
+        Column::right("gpu_ns", |row, ()| both(row, |rank| rank.gpu_ns, |stack| stack.gpu_ns)),
         Column::right("waited_ns", |row, ()| {
-            both(row, |rank| known(rank.known(rank.waited)), |stack| known(stack.known(stack.waited)))
+            both(row, |rank| known(rank.known(rank.waited_ns)), |stack| known(stack.known(stack.waited_ns)))
         }),
         Column::right("caused_ns", |row, ()| {
-            both(row, |rank| known(rank.known(rank.caused)), |stack| known(stack.known(stack.caused)))
+            both(row, |rank| known(rank.known(rank.caused_ns)), |stack| known(stack.known(stack.caused_ns)))
         }),
         Column::right("late_count", |row, ()| {
             both(row, |rank| known(rank.known(rank.late_count)), |stack| known(stack.known(stack.late_count)))
         }),
         Column::right("transfer_ns", |row, ()| {
-            both(row, |rank| known(rank.known(rank.transfer)), |stack| known(stack.known(stack.transfer)))
+            both(row, |rank| known(rank.known(rank.transfer_ns)), |stack| known(stack.known(stack.transfer_ns)))
         }),
-        Column::right("offset_ns", |row, ()| of_rank(row, |rank| known(rank.offset))),
-        Column::right("uncertainty_ns", |row, ()| of_rank(row, |rank| known(rank.uncertainty))),
+        Column::right("offset_ns", |row, ()| of_rank(row, |rank| known(rank.offset_ns))),
+        Column::right("uncertainty_ns", |row, ()| of_rank(row, |rank| known(rank.uncertainty_ns))),
         Column::right("queue_empty_share", |row, ()| of_rank(row, |rank| known(rank.queue_empty_share))),
         Column::right("late_rank", |row, ()| {
             of_stack(row, |stack| known(stack.late_ranks.first().map(|(rank, _)| *rank)))
         }),
         Column::right("transfer_busbw_gb_per_s", |row, ()| {
-            of_stack(row, |stack| known(stack.bandwidth.map(|of| of.transfer)))
+            of_stack(row, |stack| known(stack.bandwidth.map(|of| of.transfer_gb_per_s)))
         }),
         Column::right("kernel_busbw_gb_per_s", |row, ()| {
-            of_stack(row, |stack| known(stack.bandwidth.map(|of| of.kernel)))
+            of_stack(row, |stack| known(stack.bandwidth.map(|of| of.kernel_gb_per_s)))
         }),
         Column::left("headline", |row, ()| of_stack(row, |stack| frames(stack.headline.as_slice()))),
         Column::left("stack", |row, ()| of_stack(row, |stack| frames(&stack.frames))),

@@ -60,10 +60,10 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
     facts.extend(stacks.map(|stacks| ("Windows", measured(stacks))));
     facts.push((
         "Waiting",
-        format!("{} of collectives' time", percent_or_unknown(report.waited.share_of(report.measured))),
+        format!("{} of collectives' time", percent_or_unknown(report.waited_ns.share_of(report.measured_ns))),
     ));
     facts.extend(stacks.and_then(|stacks| {
-        let exposed = stacks.summary.share(stacks.summary.exposed)?;
+        let exposed = stacks.summary.share(stacks.summary.exposed_ns)?;
         Some(("Exposed", format!("{} of the {}s", percent(exposed), stacks.summary.whole())))
     }));
     let matches = &report.matches;
@@ -97,7 +97,7 @@ fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
     let (worth, others): (Vec<&LateWork>, Vec<&LateWork>) = reruns.findings.iter().partition(|of| is_worth(reruns, of));
     let is_of = |stack: &StackWaits, of: &LateWork| {
         let caused = stack.late_ranks.iter().filter(|(rank, _)| of.ranks.contains(rank));
-        caused.map(|(_, time)| *time).sum::<Ns>().share_of(stack.waited).is_some_and(|share| share >= HALF)
+        caused.map(|(_, time)| *time).sum::<Ns>().share_of(stack.waited_ns).is_some_and(|share| share >= HALF)
     };
     let mut claimed: Vec<usize> = Vec::new();
     let mut found: Vec<Finding> = Vec::new();
@@ -119,7 +119,7 @@ fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
 }
 
 fn is_worth(reruns: &Reruns, of: &LateWork) -> bool {
-    of.named_saving() as f64 >= WORTH * reruns.length as f64
+    of.named_saving() as f64 >= WORTH * reruns.length_ns as f64
 }
 
 /// The rule of `what-if` for what would save most if late ranks did as their peers, where that is worth it.
@@ -139,7 +139,7 @@ fn rule(of: &LateWork) -> String {
 }
 
 fn is_notable(report: &RankReport, stack: &StackWaits) -> bool {
-    stack.waited.share_of(report.waited).is_some_and(|share| share >= NOTABLE)
+    stack.waited_ns.share_of(report.waited_ns).is_some_and(|share| share >= NOTABLE)
 }
 
 /// The stacks with the most waiting, without some.
@@ -156,7 +156,7 @@ fn waited_most(report: &RankReport, at: usize, of: &LateWork) -> String {
         "The others wait for {} most at {}: {} over {} ranks.",
         if of.ranks.len() == 1 { "it" } else { "them" },
         visible(stack.headline.as_deref().unwrap_or(NO_LAUNCH)),
-        duration(stack.waited),
+        duration(stack.waited_ns),
         count(report.ranks.len() as u64)
     )
 }
@@ -171,10 +171,10 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
         None => format!("{late}: {part}"),
     };
     let saves = Ns(of.named_saving());
-    let share = |time: Ns| percent(time.share_of(Ns(reruns.length)).unwrap_or(0.0));
-    let is_beyond_error = |culprit: &&Culprit| culprit.saves > of.error;
+    let share = |time: Ns| percent(time.share_of(Ns(reruns.length_ns)).unwrap_or(0.0));
+    let is_beyond_error = |culprit: &&Culprit| culprit.saves_ns > of.error_ns;
     let named = of.culprits.iter().filter(is_beyond_error).take(NAMED);
-    let named: Vec<String> = named.map(|one| format!("{} {}", name(of, one), duration(Ns(one.saves)))).collect();
+    let named: Vec<String> = named.map(|one| format!("{} {}", name(of, one), duration(Ns(one.saves_ns)))).collect();
     let each = format!("Each by itself, which does not add up: {}.", named.join(", "));
     let mut evidence = if named.len() > 1 { vec![each] } else { Vec::new() };
     let load = more_load(report, reruns, of);
@@ -197,7 +197,7 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
                 ""
             },
             share(saves),
-            share(Ns(of.error)),
+            share(Ns(of.error_ns)),
             duration(saves),
             critical::in_steps(report, reruns)
         ),
@@ -225,7 +225,7 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
 /// The all-to-all in which all ranks with longer kernels receive or send more than the mean, by at least the share of the job that would be saved, and
 /// the first of these ranks.
 fn more_load<'r>(report: &'r RankReport, reruns: &Reruns, of: &LateWork) -> Option<(&'r StackWaits, u32)> {
-    let least = 1.0 + Ns(of.named_saving()).share_of(Ns(reruns.length))?;
+    let least = 1.0 + Ns(of.named_saving()).share_of(Ns(reruns.length_ns))?;
     let has_more = |stack: &StackWaits, rank: u32| stack.load(rank).is_some_and(|[a, b]| a.max(b) >= least);
     let first = *of.ranks.first().filter(|_| of.part == WorkPart::Gpu)?;
     let stacks = report.stacks.iter().filter(|stack| of.ranks.iter().all(|rank| has_more(stack, *rank)));
@@ -281,7 +281,8 @@ fn advice(of: &LateWork, late: &str) -> String {
 fn of_stack(report: &RankReport, at: usize, id: Option<usize>) -> Finding {
     let stack = &report.stacks[at];
     let share = |of: Ns, all: Ns| of.share_of(all).unwrap_or(0.0);
-    let shares: Vec<(u32, f64)> = stack.late_ranks.iter().map(|(rank, of)| (*rank, share(*of, stack.waited))).collect();
+    let shares: Vec<(u32, f64)> =
+        stack.late_ranks.iter().map(|(rank, of)| (*rank, share(*of, stack.waited_ns))).collect();
     let named: Vec<&(u32, f64)> = shares.iter().take(2).filter(|(_, share)| *share >= WORTH_NAMING).collect();
     let names: Vec<String> = named.iter().map(|(rank, share)| format!("rank {rank} ({})", percent(*share))).collect();
     // If many ranks are late in turn, none of them is the cause.
@@ -291,7 +292,7 @@ fn of_stack(report: &RankReport, at: usize, id: Option<usize>) -> Finding {
     let here = report.ranks.len() as u64;
     let mut late: Vec<u32> = named.iter().map(|(rank, _)| *rank).collect();
     late.sort_unstable();
-    let each = each(stack.waited, here);
+    let each = each(stack.waited_ns, here);
     Finding {
         kind: FindingKind::Waiting,
         cost: format!("{} waited per rank", duration(each)),
@@ -300,11 +301,11 @@ fn of_stack(report: &RankReport, at: usize, id: Option<usize>) -> Finding {
         place: Place { ranks: late, line: stack.headline.clone(), row: Some(at), ..Place::default() },
         evidence: vec![format!(
             "{} of the waiting is at its {} {}: {} of {} over {} ranks, for {for_whom}.",
-            percent(share(stack.waited, report.waited)),
+            percent(share(stack.waited_ns, report.waited_ns)),
             count(stack.count),
             collectives.join(", "),
-            duration(stack.waited),
-            duration(stack.waited + stack.transfer),
+            duration(stack.waited_ns),
+            duration(stack.waited_ns + stack.transfer_ns),
             count(here)
         )]
         .into_iter()

@@ -24,13 +24,13 @@ const COLUMNS: &[Column<EntryRank, String>] = &[
     Column::right("rank", |row, _| row.rank.to_string()),
     Column::left("group", |_, group| group.clone()),
     Column::number("", "calls", |row, _| Cell::Count(row.calls)),
-    Column::right("later by", |row, _| signed(row.lag)),
+    Column::right("later by", |row, _| signed(row.lag_ns)),
     Column::number("", "last in", |row, _| Cell::Share(row.last_share)),
-    Column::number_at(1, "", "added", |row, _| Cell::Time(row.added)),
+    Column::number_at(1, "", "added", |row, _| Cell::Time(row.added_ns)),
     Column::dropped(0, Align::Right, "score", |row, _| row.score.map_or("-".to_owned(), |score| format!("{score:.1}"))),
-    Column::number_at(3, "", "largest", |row, _| Cell::Time(row.largest)),
+    Column::number_at(3, "", "largest", |row, _| Cell::Time(row.largest_lag_ns)),
     Column::dropped(0, Align::Left, "later by quarter", |row, _| {
-        row.by_quarter.iter().map(|lag| signed(*lag)).collect::<Vec<_>>().join(", ")
+        row.lag_by_quarter_ns.iter().map(|lag| signed(*lag)).collect::<Vec<_>>().join(", ")
     }),
     Column::dropped(2, Align::Left, "stream", |row, _| {
         row.stream.map_or("-".to_owned(), |stream| format!("{stream:#x}"))
@@ -126,11 +126,11 @@ fn findings(report: &EntryReport) -> Vec<Finding> {
     let slow = report.slow.iter().map(|slow| {
         let row = &report.ranks[slow.row];
         let evidence = vec![format!("Last in {} of {} calls.", percent(row.last_share), count(row.calls))];
-        finding(slow.rank, slow.row, format!("median {} late", duration(row.lag)), row.lag, evidence)
+        finding(slow.rank, slow.row, format!("median {} late", duration(row.lag_ns)), row.lag_ns, evidence)
     });
     let once = report.delays.iter().map(|delay| {
-        let evidence = vec![format!("A usual rank is at most {} late.", duration(delay.usual))];
-        finding(delay.rank, delay.row, format!("{} late, once", duration(delay.lag)), delay.lag, evidence)
+        let evidence = vec![format!("A usual rank is at most {} late.", duration(delay.usual_ns))];
+        finding(delay.rank, delay.row, format!("{} late, once", duration(delay.lag_ns)), delay.lag_ns, evidence)
     });
     slow.chain(once).collect()
 }
@@ -156,7 +156,7 @@ fn rank_table(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: 
     let most = limit.unwrap_or(if screen.verbose { usize::MAX } else { RANKS });
     let left_out = rows.len().saturating_sub(most);
     if left_out > 0 {
-        rows.sort_by_key(|row| (std::cmp::Reverse(row.score.is_some()), std::cmp::Reverse(row.lag), row.rank));
+        rows.sort_by_key(|row| (std::cmp::Reverse(row.score.is_some()), std::cmp::Reverse(row.lag_ns), row.rank));
         rows.truncate(most);
     }
     if rows.is_empty() {
@@ -175,7 +175,7 @@ fn rank_table(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: 
 fn sheet(report: &EntryReport) -> Sheet {
     let mut rows: Vec<&EntryRank> = report.ranks.iter().collect();
     let is_slow = |row: &EntryRank| report.slow.iter().any(|slow| slow.rank == row.rank);
-    rows.sort_by_key(|row| (!is_slow(row), std::cmp::Reverse(row.lag), row.rank));
+    rows.sort_by_key(|row| (!is_slow(row), std::cmp::Reverse(row.lag_ns), row.rank));
     let name = |row: &EntryRank| format!("rank {}{}", row.rank, if is_slow(row) { ", late" } else { "" });
     let rows = rows.into_iter().map(|row| (name(row), row, group_name(&report.groups[row.group])));
     Sheet::named("Ranks by how late they enter", "rank", &COLUMNS[1..], rows)

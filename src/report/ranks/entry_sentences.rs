@@ -65,12 +65,12 @@ fn slow_sentence(report: &EntryReport, slow: &SlowRank) -> String {
     };
     let stream = row.stream.map_or(String::new(), |stream| format!(" on stream {stream:#x}"));
     let others = match slow.others_count {
-        1 => format!("the only other rank compared is {} later than its peers", duration(slow.others.0)),
+        1 => format!("the only other rank compared is {} later than its peers", duration(slow.others_lag_ns.0)),
         n => format!(
             "the {} others compared are {} to {} later than their peers",
             count(n),
-            duration(slow.others.0),
-            duration(slow.others.1)
+            duration(slow.others_lag_ns.0),
+            duration(slow.others_lag_ns.1)
         ),
     };
     let by = |by: &Outliers| slow.named_by.contains(by);
@@ -83,7 +83,7 @@ fn slow_sentence(report: &EntryReport, slow: &SlowRank) -> String {
     format!(
         "Rank {} enters NCCL a median {} after {peers} of its {}, and last in {} of {} calls{stream}; {others}{doubt}.",
         slow.rank,
-        duration(row.lag),
+        duration(row.lag_ns),
         group.role.title(),
         percent(row.last_share),
         count(row.calls)
@@ -101,10 +101,10 @@ fn delays(report: &EntryReport) -> impl Iterator<Item = String> + '_ {
         format!(
             "Rank {} once entered NCCL {} after its peers of {}, {} after the first call of the job; a usual rank is at most {} late.",
             delay.rank,
-            duration(delay.lag),
+            duration(delay.lag_ns),
             group_name(&report.groups[row.group]),
-            duration(delay.after),
-            duration(delay.usual)
+            duration(delay.after_ns),
+            duration(delay.usual_ns)
         )
     });
     named.chain(more)
@@ -181,7 +181,7 @@ fn clocks(report: &EntryReport) -> String {
         "hosts" => {
             let hosts = report.clock.hosts.iter().skip(1).take(LINES);
             let hosts: Vec<String> =
-                hosts.map(|host| format!("{} {}", visible(&host.host), signed(host.offset))).collect();
+                hosts.map(|host| format!("{} {}", visible(&host.host), signed(host.offset_ns))).collect();
             let more = report.clock.hosts.len().saturating_sub(LINES + 1);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let first = report.clock.hosts.first().map_or_else(String::new, |host| visible(&host.host).into_owned());

@@ -15,13 +15,13 @@ const NAME: usize = 60;
 
 /// `exposed 12.300 ms: in 93.0 % of that the next kernel, rms_norm_kernel, waits for it; without its transfer the job would be 5.1 % shorter`
 pub(super) fn sentence(report: &RankReport, stack: &StackWaits) -> Option<String> {
-    let share = |time: Ns| time.share_of(stack.exposed).unwrap_or(0.0);
+    let share = |time: Ns| time.share_of(stack.exposed_ns).unwrap_or(0.0);
     let first = stack.exposed_for.first()?;
     let same = || stack.exposed_for.iter().filter(|of| of.why == first.why);
-    let agrees = share(same().map(|of| of.exposed).sum());
-    let mut text = format!("exposed {}", duration(stack.exposed));
+    let agrees = share(same().map(|of| of.exposed_ns).sum());
+    let mut text = format!("exposed {}", duration(stack.exposed_ns));
     if agrees >= AGREES && first.why != WhyExposed::Unknown {
-        let named = first.by.as_deref().filter(|_| share(first.exposed) >= AGREES);
+        let named = first.by.as_deref().filter(|_| share(first.exposed_ns) >= AGREES);
         let named = named.map(|name| shorten_right(&visible(short_kernel(name)), NAME));
         let next =
             named.as_ref().map_or_else(|| "the next kernel".to_owned(), |name| format!("the next kernel, {},", name));
@@ -39,15 +39,15 @@ pub(super) fn sentence(report: &RankReport, stack: &StackWaits) -> Option<String
         };
         text.push_str(&format!(": in {} of that {why}", percent(agrees)));
     }
-    let saved = stack.free_saves.zip(report.reruns.as_ref());
-    if let Some(saved) = saved.and_then(|(saves, reruns)| Ns(saves).share_of(Ns(reruns.length))) {
+    let saved = stack.without_transfer_saves_ns.zip(report.reruns.as_ref());
+    if let Some(saved) = saved.and_then(|(saves, reruns)| Ns(saves).share_of(Ns(reruns.length_ns))) {
         // How much of it is waiting is unknown without other ranks.
-        let what = if stack.transfer == Ns::ZERO { "it" } else { "its transfer" };
+        let what = if stack.transfer_ns == Ns::ZERO { "it" } else { "its transfer" };
         let shorter = if saved >= SEEN { percent(saved) } else { "no".to_owned() };
         text.push_str(&format!("; without {what} the job would be {shorter} shorter"));
         let path = report.critical_path.as_ref().filter(|_| saved < SEEN);
-        let most = path.and_then(|path| Some((path, path.kinds.iter().max_by_key(|kind| kind.time)?)));
-        let most = most.and_then(|(path, kind)| Some((kind.kind, Ns(kind.time).share_of(Ns(path.length))?)));
+        let most = path.and_then(|path| Some((path, path.kinds.iter().max_by_key(|kind| kind.path_ns)?)));
+        let most = most.and_then(|(path, kind)| Some((kind.kind, Ns(kind.path_ns).share_of(Ns(path.length_ns))?)));
         if saved < SEEN && report.verdict().pace.is_some_and(|pace| !pace.is_of_one()) {
             text.push_str(", as the CPUs take as long as the GPUs");
         } else if let Some((kind, share)) = most.filter(|(_, share)| *share >= AGREES) {

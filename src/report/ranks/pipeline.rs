@@ -19,23 +19,23 @@ const RANKS: usize = 16;
 const COLUMNS: &[Column<Stage, (usize, u64)>] = &[
     Column::words("stage", "stage", |_, (at, _)| Cell::Text(at.to_string())),
     Column::dropped(0, Align::Left, "ranks", |stage, _| shorten_right(&ranges(&stage.ranks), RANKS)),
-    Column::number("compute_ns", "compute", |stage, (_, steps)| mean(stage, stage.compute, *steps)),
+    Column::number("compute_ns", "compute", |stage, (_, steps)| mean(stage, stage.compute_ns, *steps)),
     Column::number_at(1, "forward_ns", "forward", |stage, (_, steps)| {
-        Cell::known(stage.forward, |time| mean(stage, time, *steps))
+        Cell::known(stage.forward_ns, |time| mean(stage, time, *steps))
     }),
     Column::number_at(1, "backward_ns", "backward", |stage, (_, steps)| {
-        Cell::known(stage.backward, |time| mean(stage, time, *steps))
+        Cell::known(stage.backward_ns, |time| mean(stage, time, *steps))
     }),
-    Column::number_at(2, "transfer_ns", "transfer", |stage, (_, steps)| mean(stage, stage.transfer, *steps)),
+    Column::number_at(2, "transfer_ns", "transfer", |stage, (_, steps)| mean(stage, stage.transfer_ns, *steps)),
     Column::number("waits_for_previous_ns", "waits for previous", |stage, (_, steps)| {
-        mean(stage, stage.previous, *steps)
+        mean(stage, stage.waits_for_previous_ns, *steps)
     }),
-    Column::number("waits_for_next_ns", "for next", |stage, (_, steps)| mean(stage, stage.next, *steps)),
+    Column::number("waits_for_next_ns", "for next", |stage, (_, steps)| mean(stage, stage.waits_for_next_ns, *steps)),
     Column::number_at(3, "waits_in_collectives_ns", "in collectives", |stage, (_, steps)| {
-        mean(stage, stage.collectives, *steps)
+        mean(stage, stage.waits_in_collectives_ns, *steps)
     }),
-    Column::number_at(1, "idle_ns", "idle", |stage, (_, steps)| mean(stage, stage.idle, *steps)),
-    Column::number("bubble", "bubble", |stage, _| Cell::known(stage.bubble().share_of(stage.length), Cell::Share)),
+    Column::number_at(1, "idle_ns", "idle", |stage, (_, steps)| mean(stage, stage.idle_ns, *steps)),
+    Column::number("bubble", "bubble", |stage, _| Cell::known(stage.bubble().share_of(stage.length_ns), Cell::Share)),
 ];
 
 fn mean(stage: &Stage, time: Ns, steps: u64) -> Cell {
@@ -56,7 +56,7 @@ pub(super) fn sentence(pipeline: &Pipeline, reruns: Option<&Reruns>) -> String {
         Schedule::InTurn => "forward and backward in turn",
         Schedule::ZeroBubble => "forward and backward in turn with gradients of weights later (zero-bubble)",
     };
-    let length: Ns = pipeline.stages.iter().map(|stage| stage.length).sum();
+    let length: Ns = pipeline.stages.iter().map(|stage| stage.length_ns).sum();
     let phase = |of: fn(&Stage) -> Ns| {
         let sum: Ns = pipeline.stages.iter().map(of).sum();
         percent(sum.share_of(length).unwrap_or_default())
@@ -65,9 +65,9 @@ pub(super) fn sentence(pipeline: &Pipeline, reruns: Option<&Reruns>) -> String {
         Schedule::ForwardOnly => String::new(),
         _ => format!(
             " (warm-up {}, steady {}, cool-down {})",
-            phase(|stage| stage.warm_up),
-            phase(|stage| stage.steady),
-            phase(|stage| stage.cool_down)
+            phase(|stage| stage.warm_up_ns),
+            phase(|stage| stage.steady_ns),
+            phase(|stage| stage.cool_down_ns)
         ),
     };
     let least = if chunks.is_empty() { "(p - 1) / (m + p - 1)" } else { "(p - 1) / (vm + p - 1)" };
@@ -75,7 +75,7 @@ pub(super) fn sentence(pipeline: &Pipeline, reruns: Option<&Reruns>) -> String {
         Schedule::ZeroBubble => "If they were not later, and stages equal,",
         _ => "For equal stages",
     };
-    let left_out = match pipeline.left_out {
+    let left_out = match pipeline.steps_left_out {
         0 => String::new(),
         some => format!(
             " {} of {} steps are left out, because not all of their sends and receives can be measured.",
@@ -97,7 +97,8 @@ pub(super) fn sentence(pipeline: &Pipeline, reruns: Option<&Reruns>) -> String {
 /// ` Stage 3 computes longest, 36.180 ms of a step, 33.4 % more than the mean: with equal stages the job would be 11.2 % shorter.`
 fn longest(pipeline: &Pipeline, reruns: &Reruns) -> Option<String> {
     let error = reruns.error.map_or(0.0, |error| error.of_saving(reruns.steps));
-    let saves = Ns(pipeline.balanced_saves?).share_of(Ns(reruns.length)).filter(|saves| *saves >= error.max(WORTH))?;
+    let saves =
+        Ns(pipeline.balanced_saves_ns?).share_of(Ns(reruns.length_ns)).filter(|saves| *saves >= error.max(WORTH))?;
     let stages = (0..pipeline.stages.len()).map(|stage| (stage, pipeline.computes(stage)));
     let (stage, (time, of_mean)) = stages.max_by(|(_, (_, a)), (_, (_, b))| a.total_cmp(b))?;
     Some(format!(

@@ -20,13 +20,15 @@ const ROWS: usize = 20;
 /// The columns of the stacks of all ranks.
 const STACKS: &[Column<StackWaits>] = &[
     Column::number("count", "count", |stack, ()| Cell::Count(stack.count)),
-    Column::number("waited_ns", "waited", |stack, ()| Cell::known(stack.known(stack.waited), Cell::Time)),
-    Column::number_at(3, "caused_ns", "caused", |stack, ()| Cell::known(stack.known(stack.caused), Cell::Time)),
+    Column::number("waited_ns", "waited", |stack, ()| Cell::known(stack.known(stack.waited_ns), Cell::Time)),
+    Column::number_at(3, "caused_ns", "caused", |stack, ()| Cell::known(stack.known(stack.caused_ns), Cell::Time)),
     Column::number_at(0, "late_count", "late", |stack, ()| Cell::known(stack.known(stack.late_count), Cell::Count)),
-    Column::number_at(2, "transfer_ns", "transfer", |stack, ()| Cell::known(stack.known(stack.transfer), Cell::Time)),
+    Column::number_at(2, "transfer_ns", "transfer", |stack, ()| {
+        Cell::known(stack.known(stack.transfer_ns), Cell::Time)
+    }),
     Column::words("late_rank", "mostly for", |stack, ()| Cell::Text(mostly(&stack.late_ranks))),
     Column::number_at(4, "transfer_busbw_gb_per_s", "busbw of transfer (GB/s)", |stack, ()| {
-        Cell::known(stack.bandwidth.map(|of| of.transfer), Cell::Bandwidth)
+        Cell::known(stack.bandwidth.map(|of| of.transfer_gb_per_s), Cell::Bandwidth)
     }),
 ];
 
@@ -40,8 +42,8 @@ pub(super) fn sheet(report: &RankReport) -> Sheet {
 const GROUPS: &[Column<GroupWaits>] = &[
     Column::left("group", |group, ()| group_name(&group.group, &group.ranks_here)),
     Column::right("collectives", |group, ()| count(group.collectives)),
-    Column::right("waited", |group, ()| duration(group.waited)),
-    Column::right("transfer", |group, ()| duration(group.transfer)),
+    Column::right("waited", |group, ()| duration(group.waited_ns)),
+    Column::right("transfer", |group, ()| duration(group.transfer_ns)),
     Column::right("mostly for", |group, ()| mostly(&group.late_ranks)),
     Column::left("by", |group, ()| if group.by_clocks { "clocks" } else { "lengths" }.to_owned()),
 ];
@@ -49,12 +51,12 @@ const GROUPS: &[Column<GroupWaits>] = &[
 /// Times are means over the ranks, but for the longest slice. The context is the rank that others waited for most, with its share.
 const STEPS: &[Column<StepWaits, Option<(u32, f64)>>] = &[
     Column::number("length_ns", "on the CPU", |step, _| {
-        Cell::known(step.length.iter().flatten().max().copied(), Cell::Time)
+        Cell::known(step.length_ns.iter().flatten().max().copied(), Cell::Time)
     }),
-    Column::number_at(1, "busy_ns", "GPU busy", |step, _| mean(&step.busy)),
-    Column::number_at(0, "compute_ns", "GPU compute", |step, _| mean(&step.compute)),
-    Column::number_at(2, "exposed_ns", "exposed", |step, _| mean(&step.exposed)),
-    Column::number("waited_ns", "waited", |step, _| mean(&step.waited)),
+    Column::number_at(1, "busy_ns", "GPU busy", |step, _| mean(&step.busy_ns)),
+    Column::number_at(0, "compute_ns", "GPU compute", |step, _| mean(&step.compute_ns)),
+    Column::number_at(2, "exposed_ns", "exposed", |step, _| mean(&step.exposed_ns)),
+    Column::number("waited_ns", "waited", |step, _| mean(&step.waited_ns)),
     Column::words("late_rank", "mostly for", |_, late| {
         Cell::Text(late.map_or("-".to_owned(), |(rank, share)| format!("rank {rank} ({:.0} %)", 100.0 * share)))
     }),
@@ -77,16 +79,18 @@ const SIZES: &[Column<SizeRow>] = &[
     Column::right("size", |row, ()| size(row.bytes)),
     Column::right("ranks", |row, ()| row.ranks.to_string()),
     Column::right("count", |row, ()| count(row.count)),
-    Column::dropped(1, Align::Right, "transfer (median)", |row, ()| duration(row.median_transfer)),
-    Column::right("busbw of transfer", |row, ()| format!("{:.1} GB/s", row.bandwidth.transfer)),
-    Column::dropped(0, Align::Right, "of whole kernels", |row, ()| format!("{:.1} GB/s", row.bandwidth.kernel)),
+    Column::dropped(1, Align::Right, "transfer (median)", |row, ()| duration(row.median_transfer_ns)),
+    Column::right("busbw of transfer", |row, ()| format!("{:.1} GB/s", row.bandwidth.transfer_gb_per_s)),
+    Column::dropped(0, Align::Right, "of whole kernels", |row, ()| {
+        format!("{:.1} GB/s", row.bandwidth.kernel_gb_per_s)
+    }),
 ];
 
 /// The rank that others waited for most in a step, and its share of that.
 fn most_of_step(step: &StepWaits, report: &RankReport) -> Option<(u32, f64)> {
-    let of_ranks = step.caused.iter().zip(&report.ranks).filter(|(caused, _)| **caused > Ns::ZERO);
+    let of_ranks = step.caused_ns.iter().zip(&report.ranks).filter(|(caused, _)| **caused > Ns::ZERO);
     let (caused, rank) = of_ranks.max_by_key(|(caused, rank)| (**caused, std::cmp::Reverse(rank.rank)))?;
-    Some((rank.rank, caused.share_of(step.caused.iter().copied().sum())?))
+    Some((rank.rank, caused.share_of(step.caused_ns.iter().copied().sum())?))
 }
 
 /// The rank that the others waited for most, with its share of that waiting; if ranks were late in turn, their number.

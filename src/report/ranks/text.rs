@@ -27,14 +27,14 @@ const EXTREME: usize = 6;
 
 const COLUMNS: &[Column<RankWaits>] = &[
     Column::right("rank", |rank, ()| rank.rank.to_string()),
-    Column::number_at(5, "", "collectives", |rank: &RankWaits, ()| Cell::Time(rank.gpu))
+    Column::number_at(5, "", "collectives", |rank: &RankWaits, ()| Cell::Time(rank.gpu_ns))
         .means("how long its kernels ran, in sum"),
-    Column::number("", "waited", |rank, ()| Cell::known(rank.known(rank.waited), Cell::Time)),
-    Column::number("", "caused", |rank: &RankWaits, ()| Cell::known(rank.known(rank.caused), Cell::Time))
+    Column::number("", "waited", |rank, ()| Cell::known(rank.known(rank.waited_ns), Cell::Time)),
+    Column::number("", "caused", |rank: &RankWaits, ()| Cell::known(rank.known(rank.caused_ns), Cell::Time))
         .means("how long the others waited where it came last"),
     Column::number("", "late", |rank: &RankWaits, ()| Cell::known(rank.known(rank.late_count), Cell::Count))
         .means("how often it came clearly after the one before it"),
-    Column::number_at(4, "", "transfer", |rank, ()| Cell::known(rank.known(rank.transfer), Cell::Time)),
+    Column::number_at(4, "", "transfer", |rank, ()| Cell::known(rank.known(rank.transfer_ns), Cell::Time)),
     Column::number_at(3, "", "queue empty", |rank: &RankWaits, ()| Cell::known(rank.queue_empty_share, Cell::Share))
         .means("the share of its time in which nothing was queued on its GPU"),
     Column::dropped(2, Align::Right, "clock", |rank: &RankWaits, ()| clock(rank))
@@ -48,9 +48,10 @@ pub(super) fn rank_sheet(report: &RankReport) -> Sheet {
 
 /// `+0.630 µs ± 0.400 µs`
 fn clock(rank: &RankWaits) -> String {
-    let (Some(offset), Some(uncertainty)) = (rank.offset, rank.uncertainty) else { return "-".to_owned() };
+    let (Some(offset), Some(uncertainty)) = (rank.offset_ns, rank.uncertainty_ns) else { return "-".to_owned() };
     let sign = if offset > Ns::ZERO { "+" } else { "" };
-    let drift = if rank.drift == 0.0 { String::new() } else { format!(", {:+.1} ns/ms", rank.drift) };
+    let drift =
+        if rank.drift_ns_per_ms == 0.0 { String::new() } else { format!(", {:+.1} ns/ms", rank.drift_ns_per_ms) };
     // By its own clock a rank is not wrong.
     let error = if uncertainty == Ns::ZERO { String::new() } else { format!(" ± {}", duration(uncertainty)) };
     format!("{sign}{}{error}{drift}", duration(offset))
@@ -78,10 +79,10 @@ pub(super) fn rank_table(report: &RankReport, screen: &Screen) -> String {
     let left_out = shown.len().saturating_sub(2 * EXTREME);
     let is_short = shown.len() > RANKS && !screen.verbose;
     if is_short {
-        shown.sort_by_key(|rank| (std::cmp::Reverse(rank.caused), rank.rank));
+        shown.sort_by_key(|rank| (std::cmp::Reverse(rank.caused_ns), rank.rank));
         let last = shown.split_off(EXTREME);
         let mut last: Vec<&RankWaits> = last;
-        last.sort_by_key(|rank| (std::cmp::Reverse(rank.waited), rank.rank));
+        last.sort_by_key(|rank| (std::cmp::Reverse(rank.waited_ns), rank.rank));
         shown.extend(last.into_iter().take(EXTREME));
     }
     let mut table = Table::from_rows(COLUMNS, shown.into_iter().map(|rank| (rank, ())));
@@ -120,24 +121,27 @@ fn stack_line(stack: &StackWaits) -> String {
     // Where nothing else shows what they do, that is the name of their kernel.
     let collectives: Vec<_> = stack.collectives.keys().map(|name| visible(short_kernel(name))).collect();
     let mut text = format!("{} {}: ", count(stack.count), collectives.join(", "));
-    let measured = stack.waited + stack.transfer;
+    let measured = stack.waited_ns + stack.transfer_ns;
     if measured == Ns::ZERO {
-        return text + &format!("{}, not measured", duration(stack.gpu));
+        return text + &format!("{}, not measured", duration(stack.gpu_ns));
     }
-    text.push_str(&format!("waited {} of {}", duration(stack.waited), duration(measured)));
+    text.push_str(&format!("waited {} of {}", duration(stack.waited_ns), duration(measured)));
     let late: Vec<String> = stack
         .late_ranks
         .iter()
-        .filter(|(_, waited)| waited.share_of(stack.waited).is_some_and(|share| share >= 0.1))
+        .filter(|(_, waited)| waited.share_of(stack.waited_ns).is_some_and(|share| share >= 0.1))
         .take(3)
-        .map(|(rank, waited)| format!("rank {rank} ({})", percent(waited.share_of(stack.waited).unwrap_or(0.0))))
+        .map(|(rank, waited)| format!("rank {rank} ({})", percent(waited.share_of(stack.waited_ns).unwrap_or(0.0))))
         .collect();
     if !late.is_empty() {
         text.push_str(&format!(", for {}", late.join(", ")));
     }
-    text.push_str(&format!("; transfer {}", duration(stack.transfer)));
+    text.push_str(&format!("; transfer {}", duration(stack.transfer_ns)));
     if let Some(bandwidth) = stack.bandwidth {
-        text.push_str(&format!(" at {:.1} GB/s, whole kernels {:.1} GB/s", bandwidth.transfer, bandwidth.kernel));
+        text.push_str(&format!(
+            " at {:.1} GB/s, whole kernels {:.1} GB/s",
+            bandwidth.transfer_gb_per_s, bandwidth.kernel_gb_per_s
+        ));
     }
     let loads = stack.loads.iter().filter_map(|load| Some((load.rank, stack.load(load.rank)?)));
     let most = loads.max_by(|(_, a), (_, b)| a[0].max(a[1]).total_cmp(&b[0].max(b[1])));

@@ -44,13 +44,13 @@ fn absent(report: &RankReport) -> Option<String> {
     let absent = report.absent.as_ref()?;
     let it = if absent.ranks.len() == 1 { "it" } else { "one of them" };
     let who = ranks(&absent.ranks);
-    let share = absent.waited.share_of(report.gpu).filter(|_| absent.waited > Ns::ZERO);
+    let share = absent.waited_ns.share_of(report.gpu_ns).filter(|_| absent.waited_ns > Ns::ZERO);
     Some(match share {
         Some(share) => format!(
             "Not here: {who}. At least {} of collectives' time is waiting for {it}, or a slow transfer: {} of {} over the ranks that are here. All savings are upper bounds.",
             percent(share),
-            duration(absent.waited),
-            duration(report.gpu)
+            duration(absent.waited_ns),
+            duration(report.gpu_ns)
         ),
         None => format!(
             "Not here: {who}. No collective is seen to wait for {it}, but {it} may be as late as any rank that is: all savings are upper bounds."
@@ -102,8 +102,8 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
         "{} of {} time is waiting for another rank: {} of {} over all ranks{for_whom}.",
         percent(verdict.waiting),
         what(report),
-        duration(report.waited),
-        duration(report.measured)
+        duration(report.waited_ns),
+        duration(report.measured_ns)
     ));
     text.extend(unjudged);
     // Where no two ranks are alike, that is said already.
@@ -125,14 +125,16 @@ fn alone(report: &RankReport) -> Option<String> {
     };
     let share = |time: i64| percent(Ns(time.max(0)).share_of(whole.length).unwrap_or(0.0));
     let lines = report.critical_path.iter().flat_map(|path| &path.lines);
-    let line = lines.filter(|line| line.saves > Some(0)).min_by_key(|line| std::cmp::Reverse(line.saves));
+    let line = lines
+        .filter(|line| line.without_it_saves_ns > Some(0))
+        .min_by_key(|line| std::cmp::Reverse(line.without_it_saves_ns));
     let without = line.map_or(String::new(), |line| {
         let what = if line.kind == PathKind::Transfer { "the collectives of " } else { "" };
-        format!(", and {} without {what}{}", share(line.saves.unwrap_or_default()), visible(shown(line)))
+        format!(", and {} without {what}{}", share(line.without_it_saves_ns.unwrap_or_default()), visible(shown(line)))
     });
-    let (cpu, gpu) = (share(reruns.fast_cpus), share(reruns.fast_gpus));
+    let (cpu, gpu) = (share(reruns.cpus_twice_as_fast_saves_ns), share(reruns.gpus_twice_as_fast_saves_ns));
     let both = match report.verdict().pace.is_some_and(|pace| !pace.is_of_one()) {
-        true => format!(", with both {}", share(reruns.fast_both)),
+        true => format!(", with both {}", share(reruns.both_twice_as_fast_saves_ns)),
         false => String::new(),
     };
     Some(format!(
@@ -145,7 +147,7 @@ fn alone(report: &RankReport) -> Option<String> {
 fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<String> {
     let whole = Whole::new(report, reruns);
     let pace = pace.map(Reason::Pace);
-    let is_worth = |of: &&LateWork| of.named_saving() as f64 >= WORTH * reruns.length as f64;
+    let is_worth = |of: &&LateWork| of.named_saving() as f64 >= WORTH * reruns.length_ns as f64;
     let worth = reruns.findings.iter().filter(|of| is_worth(of) || !of.is_proven).take(SENTENCES).map(Reason::Late);
     let mut reasons: Vec<Reason<'_>> = worth.chain(pace).collect();
     if !matches!(reasons.first(), Some(Reason::Late(_))) {
@@ -213,18 +215,18 @@ fn advice(report: &RankReport, are_cpus: bool) -> String {
     let path = report.critical_path.iter();
     let lines = path.clone().flat_map(|path| &path.lines);
     let kind = if are_cpus { PathKind::Cpu } else { PathKind::Compute };
-    let longest = lines.filter(|line| line.kind == kind && line.is_known()).max_by_key(|line| line.time);
-    let length = path.map(|path| path.length).sum::<i64>();
-    match longest.filter(|line| line.time as f64 >= LARGE * length as f64) {
-        Some(line) if line.long_calls * 2 > line.time => format!(
+    let longest = lines.filter(|line| line.kind == kind && line.is_known()).max_by_key(|line| line.path_ns);
+    let length = path.map(|path| path.length_ns).sum::<i64>();
+    match longest.filter(|line| line.path_ns as f64 >= LARGE * length as f64) {
+        Some(line) if line.long_calls_ns * 2 > line.path_ns => format!(
             "Record after a warm-up: {} of the path is in {}, most of it in calls of more than a millisecond, which load modules",
-            percent(Ns(line.time).share_of(Ns(length)).unwrap_or(0.0)),
+            percent(Ns(line.path_ns).share_of(Ns(length)).unwrap_or(0.0)),
             visible(shown(line))
         ),
         Some(line) => format!(
             "Look first at {}, which is {} of the critical path",
             visible(shown(line)),
-            percent(Ns(line.time).share_of(Ns(length)).unwrap_or(0.0))
+            percent(Ns(line.path_ns).share_of(Ns(length)).unwrap_or(0.0))
         ),
         None if are_cpus => "CUDA graphs, compiled code or larger batches take work off the CPUs".to_owned(),
         None => "Look first at the kernels that are longest on the critical path".to_owned(),
@@ -254,7 +256,7 @@ impl Whole {
     fn new(report: &RankReport, reruns: &Reruns) -> Self {
         let at_most = if report.absent.is_some() { "at most " } else { "" };
         let steps = i64::from(reruns.steps.max(1));
-        Whole { length: Ns(reruns.length), steps, is_part: reruns.left_out_steps > 0, at_most }
+        Whole { length: Ns(reruns.length_ns), steps, is_part: reruns.left_out_steps > 0, at_most }
     }
 
     /// A time of the whole job, by step.
@@ -418,7 +420,7 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
     };
     let step =
         main_step(report, of).map_or_else(String::new, |step| format!(", nearly all of it in {}", visible(step)));
-    format!("{head} {}{rest}{step}{as_slow}.", whole.shorter((subject, is_further), of.named_saving(), of.error))
+    format!("{head} {}{rest}{step}{as_slow}.", whole.shorter((subject, is_further), of.named_saving(), of.error_ns))
 }
 
 /// `Rank 2 takes 3.714 ms longer than its peers, with its CPU; whether that delays the job depends on ranks 4-7, which are not here.`
@@ -430,7 +432,7 @@ fn unproven(report: &RankReport, of: &LateWork) -> String {
     let longer = match of.extent {
         Extent::Begin => "begins later".to_owned(),
         Extent::Calls => "waits in calls of its own".to_owned(),
-        _ => format!("{} {} longer", takes(&of.ranks), duration(Ns(of.excess))),
+        _ => format!("{} {} longer", takes(&of.ranks), duration(Ns(of.excess_ns))),
     };
     let of_it = of
         .culprit()
@@ -472,11 +474,11 @@ fn their_part(part: &str, ranks: &[u32]) -> String {
 
 /// The step that has nearly all of what would be saved.
 pub(super) fn main_step<'r>(report: &'r RankReport, of: &LateWork) -> Option<&'r str> {
-    if report.has_spans || of.by_step.len() < 2 {
+    if report.has_spans || of.saves_by_step_ns.len() < 2 {
         return None;
     }
-    let (saves, step) = of.by_step.iter().zip(0_u32..).max()?;
-    let is_most = *saves as f64 >= IN_ONE_STEP * of.saves as f64;
+    let (saves, step) = of.saves_by_step_ns.iter().zip(0_u32..).max()?;
+    let is_most = *saves as f64 >= IN_ONE_STEP * of.saves_ns as f64;
     report.steps.iter().find(|known| is_most && known.number == step).map(|step| step.name.as_str())
 }
 
@@ -503,10 +505,10 @@ fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole, subject: &str) ->
     let error = error.of_saving(reruns.steps);
     let shorter = format!(
         "with all ranks as fast as their peers {subject} would be {} shorter (± {})",
-        share(reruns.all_like_peers),
+        share(reruns.all_like_peers_saves_ns),
         percent(error)
     );
-    let hidden = duration(Ns(reruns.hidden));
+    let hidden = duration(Ns(reruns.hidden_ns));
     format!("No rank stands out: {shorter}, and nothing above {hidden} can be hidden.")
 }
 
@@ -534,14 +536,14 @@ fn is_latest_unjudged(report: &RankReport, reruns: &Reruns) -> bool {
 
 /// The rank for which others wait most, if that is half of the waiting, with its share.
 fn latest(report: &RankReport) -> Option<(u32, f64)> {
-    let most = report.ranks.iter().max_by_key(|rank| (rank.caused, std::cmp::Reverse(rank.rank)))?;
-    let share = most.caused.share_of(report.waited)?;
+    let most = report.ranks.iter().max_by_key(|rank| (rank.caused_ns, std::cmp::Reverse(rank.rank)))?;
+    let share = most.caused_ns.share_of(report.waited_ns)?;
     (share >= HALF).then_some((most.rank, share))
 }
 
 /// `No waiting can be measured in 95.5 % of collectives' time: 64.000 ms of 67.000 ms over all ranks, in kernels of mscclpp.`
 fn unmeasured(report: &RankReport) -> Option<String> {
-    let mut kinds: Vec<(&str, Ns)> = report.unmeasured.iter().map(|(name, time)| (name.as_str(), *time)).collect();
+    let mut kinds: Vec<(&str, Ns)> = report.unmeasured_ns.iter().map(|(name, time)| (name.as_str(), *time)).collect();
     kinds.sort_by_key(|(name, time)| (std::cmp::Reverse(*time), *name));
     let time: Ns = kinds.iter().map(|(_, time)| *time).sum();
     let list = |names: &[&str]| names.iter().map(|name| visible(name)).collect::<Vec<_>>().join(", ");
@@ -552,7 +554,7 @@ fn unmeasured(report: &RankReport) -> Option<String> {
         true => names.iter().copied().filter(needs_clocks).collect(),
         false => Vec::new(),
     };
-    let share = time.share_of(report.gpu).filter(|_| !names.is_empty())?;
+    let share = time.share_of(report.gpu_ns).filter(|_| !names.is_empty())?;
     let clocks = match &with_clocks[..] {
         [] => String::new(),
         names => format!(" Aligned clocks would show who waits at {}.", list(names)),
@@ -561,14 +563,14 @@ fn unmeasured(report: &RankReport) -> Option<String> {
         "No waiting can be measured in {} of collectives' time: {} of {} over all ranks, in kernels of {}.{clocks}",
         percent(share),
         duration(time),
-        duration(report.gpu),
+        duration(report.gpu_ns),
         list(&names),
     ))
 }
 
 /// `Left out: 5.035 ms to 5.043 ms of collectives on each of ranks 0-1, 3, where the trace of another rank had ended or not begun.`
 fn left_out(report: &RankReport) -> Option<String> {
-    let of: Vec<(u32, Ns)> = report.ranks.iter().map(|rank| (rank.rank, rank.left_out)).collect();
+    let of: Vec<(u32, Ns)> = report.ranks.iter().map(|rank| (rank.rank, rank.left_out_ns)).collect();
     let (left, times): (Vec<u32>, Vec<Ns>) = of.into_iter().filter(|(_, time)| *time > Ns::ZERO).unzip();
     let (least, most) = (duration(*times.iter().min()?), duration(*times.iter().max()?));
     let each = if left.len() > 1 { "each of " } else { "" };
@@ -584,7 +586,7 @@ fn what(report: &RankReport) -> String {
     let names: std::collections::BTreeSet<&str> = report
         .stacks
         .iter()
-        .filter(|stack| stack.waited > Ns::ZERO)
+        .filter(|stack| stack.waited_ns > Ns::ZERO)
         .flat_map(|stack| stack.collectives.keys())
         .map(String::as_str)
         .collect();
@@ -608,7 +610,14 @@ mod tests {
     fn nobody_of(all_like_peers: i64, hidden: i64) -> String {
         let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
         let report = RankReport::default();
-        let reruns = Reruns { length: 40_000_000, steps: 4, error, all_like_peers, hidden, ..Reruns::default() };
+        let reruns = Reruns {
+            length_ns: 40_000_000,
+            steps: 4,
+            error,
+            all_like_peers_saves_ns: all_like_peers,
+            hidden_ns: hidden,
+            ..Reruns::default()
+        };
         nobody(&report, &reruns, &Whole::new(&report, &reruns), "steps")
     }
 

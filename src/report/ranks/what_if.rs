@@ -72,20 +72,20 @@ impl<'a> WhatIfAnswer<'a> {
     }
 
     fn rows(&self) -> impl Iterator<Item = (&'a RuleAnswer, Ns)> {
-        self.found.answers.iter().map(|answer| (answer, Ns(self.found.length)))
+        self.found.answers.iter().map(|answer| (answer, Ns(self.found.length_ns)))
     }
 }
 
 const COLUMNS: &[Column<RuleAnswer, Ns>] = &[
     Column::left("rule", |answer, _| visible(&answer.rule).into_owned()),
-    Column::number("saves_ns", "would save", |answer, _| Cell::Time(Ns(answer.saves))),
-    Column::number("share", "of all", |answer, length| Cell::known(Ns(answer.saves).share_of(*length), Cell::Share)),
-    Column::number("left_ns", "left", |answer, length| Cell::Time(*length - Ns(answer.saves))),
+    Column::number("saves_ns", "would save", |answer, _| Cell::Time(Ns(answer.saves_ns))),
+    Column::number("share", "of all", |answer, length| Cell::known(Ns(answer.saves_ns).share_of(*length), Cell::Share)),
+    Column::number("left_ns", "left", |answer, length| Cell::Time(*length - Ns(answer.saves_ns))),
 ];
 
 /// The table of a page.
 pub(super) fn sheet(found: &WhatIf) -> Sheet {
-    let rows = found.answers.iter().map(|answer| (answer.rule.clone(), answer, Ns(found.length)));
+    let rows = found.answers.iter().map(|answer| (answer.rule.clone(), answer, Ns(found.length_ns)));
     Sheet::named("What if", "rule", &COLUMNS[1..], rows)
 }
 
@@ -95,7 +95,7 @@ pub(super) fn combined(found: &WhatIf, command: &str) -> Value {
     let option = |answer: &RuleAnswer| format!(" --if {}", shell_word(&answer.rule));
     let most = found.combined.len().ilog2() as usize;
     json!({
-        "length_ns": found.length,
+        "length_ns": found.length_ns,
         "steps": found.steps,
         "error_share": found.error.map(|error| error.of_saving(found.steps)),
         "combined_ns": found.combined,
@@ -115,11 +115,11 @@ impl Answer for WhatIfAnswer<'_> {
 
     fn document(&self) -> Document {
         let of = self.found;
-        let length = duration(Ns(of.length));
+        let length = duration(Ns(of.length_ns));
         let whole = match of.steps {
             0 | 1 => format!("From the first start to the last end the job takes {length}."),
             steps => {
-                let each = duration(Ns(of.length / i64::from(steps)));
+                let each = duration(Ns(of.length_ns / i64::from(steps)));
                 format!("{} steps take {length}, a mean of {each} each.", count(steps.into()))
             }
         };

@@ -92,9 +92,9 @@ fn longest(row: &CensusRow) -> Option<String> {
     Some(format!(
         "Most time is in {}{of_size}: {} in {}, {} each in the median{bandwidth}.",
         row.collective.as_deref().map_or("operations of unknown kind".into(), visible),
-        duration(time.total),
+        duration(time.total_ns),
         counted(row.timed, "operation"),
-        duration(Ns::rounded(time.median))
+        duration(Ns::rounded(time.median_ns))
     ))
 }
 

@@ -25,11 +25,11 @@ pub(super) const CENSUS: &[Column<CensusRow>] = &[
     Column::number("bytes_max", "", |row, ()| Cell::known(row.size.map(|size| size.max_bytes), Cell::Bytes)),
     Column::number("count", "count", |row, ()| Cell::Count(row.count)),
     Column::number("timed", "", |row, ()| Cell::Count(row.timed)),
-    Column::number("total_ns", "time", |row, ()| Cell::known(row.time.map(|time| time.total), Cell::Time)),
-    Column::number("median_ns", "median", |row, ()| Cell::known(row.time.map(|time| time.median), Cell::Nanos)),
-    Column::number_at(3, "p95_ns", "p95", |row, ()| Cell::known(row.time.map(|time| time.p95), Cell::Time)),
-    Column::number("min_ns", "", |row, ()| Cell::known(row.time.map(|time| time.min), Cell::Time)),
-    Column::number("max_ns", "", |row, ()| Cell::known(row.time.map(|time| time.max), Cell::Time)),
+    Column::number("total_ns", "time", |row, ()| Cell::known(row.time.map(|time| time.total_ns), Cell::Time)),
+    Column::number("median_ns", "median", |row, ()| Cell::known(row.time.map(|time| time.median_ns), Cell::Nanos)),
+    Column::number_at(3, "p95_ns", "p95", |row, ()| Cell::known(row.time.map(|time| time.p95_ns), Cell::Time)),
+    Column::number("min_ns", "", |row, ()| Cell::known(row.time.map(|time| time.min_ns), Cell::Time)),
+    Column::number("max_ns", "", |row, ()| Cell::known(row.time.map(|time| time.max_ns), Cell::Time)),
     Column::number_at(4, "algbw_gb_per_s", "algbw", |row, ()| bandwidth(row.algbw_gb_per_s)),
     Column::number("busbw_gb_per_s", "busbw (GB/s)", |row, ()| bandwidth(row.busbw_gb_per_s)),
     Column::words("algorithms", "algorithm", |row, ()| values(&row.algorithms, row.count)),
@@ -55,10 +55,10 @@ pub(super) const PROXIES: &[Column<ProxyRow>] = &[
     Column::left("direction", |row, ()| row.direction.to_owned()),
     Column::right("operations", |row, ()| count(row.operations)),
     Column::right("steps", |row, ()| count(row.steps)),
-    Column::right("GPU wait", |row, ()| percent_or_unknown(row.phases.gpu_wait.share_of(row.phases.all()))),
-    Column::right("peer wait", |row, ()| percent_or_unknown(row.phases.peer_wait.share_of(row.phases.all()))),
-    Column::right("network", |row, ()| percent_or_unknown(row.phases.network.share_of(row.phases.all()))),
-    Column::right("flush", |row, ()| percent_or_unknown(row.phases.flush.share_of(row.phases.all()))),
+    Column::right("GPU wait", |row, ()| percent_or_unknown(row.phases.gpu_wait_ns.share_of(row.phases.all()))),
+    Column::right("peer wait", |row, ()| percent_or_unknown(row.phases.peer_wait_ns.share_of(row.phases.all()))),
+    Column::right("network", |row, ()| percent_or_unknown(row.phases.network_ns.share_of(row.phases.all()))),
+    Column::right("flush", |row, ()| percent_or_unknown(row.phases.flush_ns.share_of(row.phases.all()))),
     Column::left("bound by", |row, ()| row.bound.unwrap_or("?").to_owned()),
     Column::dropped(0, Align::Left, "communicator", |row, ()| shown(row.communicator.as_deref())),
 ];
@@ -70,7 +70,7 @@ const LINKS: &[Column<LinkRow>] = &[
     Column::right("channel", |row, ()| row.channel.to_string()),
     Column::right("operations", |row, ()| count(row.operations)),
     Column::right("bytes", |row, ()| row.bytes.map_or("?".to_owned(), size)),
-    Column::right("busy", |row, ()| row.busy.map_or("?".to_owned(), duration)),
+    Column::right("busy", |row, ()| row.busy_ns.map_or("?".to_owned(), duration)),
     Column::number("", "GB/s", |row, ()| bandwidth(row.gb_per_s)),
     Column::dropped(0, Align::Left, "communicator", |row, ()| shown(row.communicator.as_deref())),
 ];
@@ -98,7 +98,7 @@ const PAIRS: &[Column<PairRow>] = &[
 pub(super) const EVENTS: &[Column<EventRow>] = &[
     Column::left("kind", |row, ()| row.kind.to_owned()),
     Column::right("count", |row, ()| count(row.count)),
-    Column::right("time", |row, ()| if row.timed > 0 { duration(row.time) } else { "?".to_owned() }),
+    Column::right("time", |row, ()| if row.timed > 0 { duration(row.time_ns) } else { "?".to_owned() }),
     Column::right("bytes", |row, ()| row.bytes.map_or(String::new(), size)),
     Column::right("ranks", |row, ()| count(row.ranks)),
 ];
@@ -108,7 +108,7 @@ const GROUPS: &[Column<GroupRow>] = &[
     Column::right("depth", |row, ()| row.depth.map_or(String::new(), |depth| count(depth.into()))),
     Column::right("operations", |row, ()| count(row.operations.into())),
     Column::right("groups", |row, ()| count(row.count)),
-    Column::right("median", |row, ()| row.median.map_or_else(|| "?".to_owned(), duration)),
+    Column::right("median", |row, ()| row.median_ns.map_or_else(|| "?".to_owned(), duration)),
     Column::right("ranks", |row, ()| count(row.ranks)),
 ];
 

@@ -50,10 +50,10 @@ struct Time {
 }
 
 const TIMES: &[Time] = &[
-    Time { label: "GPU busy", get: |summary| summary.busy, is_of_all: true },
-    Time { label: "compute", get: |summary| summary.compute, is_of_all: false },
-    Time { label: "collectives", get: |summary| summary.collectives, is_of_all: false },
-    Time { label: "exposed", get: |summary| summary.exposed, is_of_all: false },
+    Time { label: "GPU busy", get: |summary| summary.busy_ns, is_of_all: true },
+    Time { label: "compute", get: |summary| summary.compute_ns, is_of_all: false },
+    Time { label: "collectives", get: |summary| summary.collectives_ns, is_of_all: false },
+    Time { label: "exposed", get: |summary| summary.exposed_ns, is_of_all: false },
 ];
 
 /// Writes the window's figures: a line before stacks, otherwise with the longest-running kernels, in a table as wide as the screen.
@@ -67,7 +67,7 @@ pub(super) fn figures(report: &StackReport, screen: &Screen, out: &mut impl Writ
         let shares: Vec<String> = TIMES.iter().map(share).collect();
         let line = format!("Of {}: {}", measured(report), shares.join(", "));
         writeln!(out, "{}", screen.fill(&line))?;
-        let path = report.critical_path.as_ref().map(critical_path);
+        let path = report.critical_path_ns.as_ref().map(critical_path);
         return path.map_or(Ok(()), |line| writeln!(out, "{}", screen.fill(&line)));
     }
     writeln!(out)?;
@@ -76,7 +76,7 @@ pub(super) fn figures(report: &StackReport, screen: &Screen, out: &mut impl Writ
         let share = percent_or_unknown(summary.share(time));
         writeln!(out, " {label:<12}{:>12}{share:>10}", duration(time))?;
     }
-    writeln!(out, " {:<12}{:>12}{}", summary.whole(), duration(summary.wall), on_gpus(summary))?;
+    writeln!(out, " {:<12}{:>12}{}", summary.whole(), duration(summary.wall_ns), on_gpus(summary))?;
     if let Some(window) = launched_within(report) {
         writeln!(out, " {:<12}{:>12}", "window", duration(window))?;
     }
@@ -105,7 +105,7 @@ fn critical_path(times: &BTreeMap<&'static str, Ns>) -> String {
 /// separate clocks, so they form no common span.
 pub(in crate::report) fn measured(report: &StackReport) -> String {
     let summary = &report.summary;
-    let length = format!("{}{}", duration(summary.wall), on_gpus(summary));
+    let length = format!("{}{}", duration(summary.wall_ns), on_gpus(summary));
     match launched_within(report) {
         Some(window) => {
             let too = if summary.gpu_annotation.is_some() { "; its annotation on the GPU spans it, too" } else { "" };
@@ -134,7 +134,7 @@ pub fn beside(found: &NotAsked) -> impl Iterator<Item = String> {
 /// The verdict in words.
 fn sentences(verdict: &Verdict<'_>, report: &StackReport) -> Vec<String> {
     let Some(collectives) = verdict.collectives else {
-        if !report.not_asked.possible.is_empty() {
+        if !report.not_asked.possibly_communication.is_empty() {
             return vec!["No kernel of a known collective ran during the window.".to_owned()];
         }
         let launched = if verdict.has_stacks { "; the kernels below were launched in it" } else { "" };
@@ -167,7 +167,7 @@ fn sentences(verdict: &Verdict<'_>, report: &StackReport) -> Vec<String> {
 /// or a trace with next to no GPU work look alike. That no collective ran in that time is certain.
 fn idle(report: &StackReport) -> Option<String> {
     let summary = &report.summary;
-    let idle = 1.0 - summary.share(summary.busy)?;
+    let idle = 1.0 - summary.share(summary.busy_ns)?;
     (summary.gpus > 0 && idle >= PACE).then(|| {
         let gpus = if summary.gpus == 1 { "the GPU".to_owned() } else { format!("{} GPUs", count(summary.gpus)) };
         format!(
@@ -180,12 +180,12 @@ fn idle(report: &StackReport) -> Option<String> {
 
 /// How much of the path of each rank alone the kernels are, if that was asked for. What is not on it can go without making it shorter.
 fn on_critical_path(report: &StackReport) -> Option<String> {
-    let path = report.critical_path.as_ref().filter(|_| report.coverage.kernels > 0)?;
+    let path = report.critical_path_ns.as_ref().filter(|_| report.coverage.kernels > 0)?;
     let whole: Ns = path.values().copied().sum();
     let stacks = report.stacks.iter().chain(&report.hidden).chain(&report.without_launch);
     let on_path = match report.groups() {
         Some(grouped) => grouped.totals().critical.unwrap_or_default(),
-        None => stacks.filter_map(|stack| stack.cost.critical).sum(),
+        None => stacks.filter_map(|stack| stack.cost.critical_ns).sum(),
     };
     Some(match on_path.share_of(whole).filter(|_| on_path > Ns::ZERO) {
         Some(share) => format!(
@@ -210,10 +210,10 @@ fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
     }
     let mut facts = vec![
         (if summary.gpu_span.is_some() { "Measured" } else { "Window" }, measured(report)),
-        ("GPU busy", share(summary.busy)),
-        ("Compute", share(summary.compute)),
-        ("Collectives", share(summary.collectives)),
-        ("Exposed", share(summary.exposed)),
+        ("GPU busy", share(summary.busy_ns)),
+        ("Compute", share(summary.compute_ns)),
+        ("Collectives", share(summary.collectives_ns)),
+        ("Exposed", share(summary.exposed_ns)),
         (
             "Coverage",
             format!(
@@ -233,7 +233,7 @@ fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
 
 /// The stacks or groups with the most exposed time, and the kernels without a launch.
 fn findings(report: &StackReport) -> Vec<Finding> {
-    let without: Totals = report.coverage.unattributed.values().fold(Totals::default(), |mut sum, of| {
+    let without: Totals = report.coverage.without_launch.values().fold(Totals::default(), |mut sum, of| {
         sum.add(of.all);
         sum
     });
@@ -241,11 +241,11 @@ fn findings(report: &StackReport) -> Vec<Finding> {
         Some(grouped) => grouped.groups.iter().map(|group| group.totals()).collect(),
         None => report.stacks.iter().map(Stack::totals).collect(),
     };
-    let hidden = report.hidden.iter().map(|stack| stack.cost.exposed);
+    let hidden = report.hidden.iter().map(|stack| stack.cost.exposed_ns);
     // Groups include the kernels without a launch.
     let apart = if report.groups().is_some() { Totals::default() } else { without };
-    let all: Ns = rows.iter().map(|row| row.exposed).chain(hidden).chain([apart.exposed]).sum();
-    let share = |of: Totals| of.exposed.share_of(all).unwrap_or(0.0);
+    let all: Ns = rows.iter().map(|row| row.exposed_ns).chain(hidden).chain([apart.exposed_ns]).sum();
+    let share = |of: Totals| of.exposed_ns.share_of(all).unwrap_or(0.0);
     let notable: Vec<usize> = (0..rows.len()).filter(|at| share(rows[*at]) >= NOTABLE).collect();
     let names = names_of(report);
     let finding = |at: usize| {
@@ -261,9 +261,9 @@ fn findings(report: &StackReport) -> Vec<Finding> {
             }
         }
     };
-    let mut found: Vec<(Ns, Finding)> = notable.into_iter().map(|at| (rows[at].exposed, finding(at))).collect();
+    let mut found: Vec<(Ns, Finding)> = notable.into_iter().map(|at| (rows[at].exposed_ns, finding(at))).collect();
     if share(apart) >= NOTABLE {
-        found.push((apart.exposed, no_launch(apart, share(apart))));
+        found.push((apart.exposed_ns, no_launch(apart, share(apart))));
     }
     found.sort_by_key(|(exposed, _)| std::cmp::Reverse(*exposed));
     found.into_iter().map(|(_, finding)| finding).collect()
@@ -276,12 +276,16 @@ fn line(report: &StackReport, at: usize) -> Option<String> {
 
 /// The cost of kernels: `39.203 ms exposed`.
 fn exposed(row: Totals) -> Finding {
-    Finding { cost: format!("{} exposed", duration(row.exposed)), cost_ns: Some(row.exposed), ..Finding::default() }
+    Finding {
+        cost: format!("{} exposed", duration(row.exposed_ns)),
+        cost_ns: Some(row.exposed_ns),
+        ..Finding::default()
+    }
 }
 
 fn of_group(row: Totals, share: f64) -> Finding {
     let kernels = crate::report::format::kernels(row.count);
-    let text = format!("{} of the exposed time: {kernels}, GPU time {}.", percent(share), duration(row.gpu_time));
+    let text = format!("{} of the exposed time: {kernels}, GPU time {}.", percent(share), duration(row.gpu_time_ns));
     Finding { evidence: vec![text], ..exposed(row) }
 }
 
@@ -306,19 +310,19 @@ fn of_stack(report: &StackReport, stack: &Stack, label: &[String], share: f64) -
         text.push_str(&format!(" of {} traces", count(traces as u64)));
     }
     text.push_str(&format!(": {}", crate::report::format::kernels(stack.count)));
-    let collectives: Vec<&str> = stack.collective.collectives.keys().map(String::as_str).collect();
+    let collectives: Vec<&str> = stack.messages.collectives.keys().map(String::as_str).collect();
     if !collectives.is_empty() {
         text.push_str(&format!(", {}", collectives.join(", ")));
     }
-    if let Some(Bytes { min, max, .. }) = stack.collective.bytes {
-        let of = if stack.collective.is_shared() { " per collective" } else { " each" };
+    if let Some(Bytes { min, max, .. }) = stack.messages.bytes {
+        let of = if stack.messages.is_shared() { " per collective" } else { " each" };
         let to = if min == max { of.to_owned() } else { format!(" to {}", size(max)) };
         text.push_str(&format!(" of {}{to}", size(min)));
     }
     let (mut evidence, mut advice) = (vec![text + "."], None);
     if let Some(outliers) = &stack.cost.outliers {
         evidence.push(outliers_in_words(outliers, stack.count));
-        let (from, until) = (outliers.last_end, report.summary.window.end);
+        let (from, until) = (outliers.last_end_ns, report.summary.window.end);
         let without = || {
             let them = if outliers.count == 1 { "it" } else { "them" };
             format!("--start-ts {from} --duration {} leaves {them} out.", until - from)
@@ -346,7 +350,14 @@ fn of_stack(report: &StackReport, stack: &Stack, label: &[String], share: f64) -
 
 /// `1 of the 64 kernels, the first, takes 17.456 s of their time, at 1000300000 ns; the other 63 take a median of 14.300 µs.`
 fn outliers_in_words(outliers: &Outliers, all: u64) -> String {
-    let Outliers { count: n, gpu_time, others_median, first_start, are_first, .. } = *outliers;
+    let Outliers {
+        count: n,
+        gpu_time_ns: gpu_time,
+        others_median_ns: others_median,
+        first_start_ns: first_start,
+        are_first,
+        ..
+    } = *outliers;
     let take = if n == 1 { "takes" } else { "take" };
     let first = match (are_first, n) {
         (true, 1) => ", the first,",
@@ -365,13 +376,13 @@ fn outliers_in_words(outliers: &Outliers, all: u64) -> String {
 
 /// `121.100 ms of 125.200 ms of communication is in kernels that are not asked for: custom-allreduce 110.700 ms, nccl 10.400 ms.`
 fn not_asked(found: &NotAsked) -> Option<String> {
-    let family = |family: &FamilyTime| format!("{} {}", family.family, duration(family.gpu_time));
+    let family = |family: &FamilyTime| format!("{} {}", family.family, duration(family.gpu_time_ns));
     let families: Vec<String> = found.families.iter().map(family).collect();
     (!families.is_empty()).then(|| {
         format!(
             "{} of {} of communication is in kernels that are not asked for: {}.",
             duration(found.gpu_time()),
-            duration(found.collectives),
+            duration(found.collectives_ns),
             families.join(", ")
         )
     })
@@ -379,10 +390,10 @@ fn not_asked(found: &NotAsked) -> Option<String> {
 
 /// `12.300 ms are matrix products that communicate themselves: neither hidden nor exposed. The option --family fused-gemm shows them.`
 fn fused(found: &NotAsked) -> Option<String> {
-    (found.fused > Ns::ZERO).then(|| {
+    (found.fused_ns > Ns::ZERO).then(|| {
         format!(
             "{} are matrix products that communicate themselves: neither hidden nor exposed. The option --family {FUSED} shows them.",
-            duration(found.fused)
+            duration(found.fused_ns)
         )
     })
 }
@@ -393,22 +404,22 @@ const NAMED: usize = 3;
 /// `8 kernels (12.300 ms) are possibly communication, and count neither as collectives nor as computation: send_tokens (12.300 ms), launched by dispatch.
 /// The options --family all-collectives --kernel-name 'send_tokens' make them collectives.`
 fn possible(found: &NotAsked) -> Option<String> {
-    let longest = found.possible.first()?;
+    let longest = found.possibly_communication.first()?;
     let name = |of: &PossibleTime| {
         let caller = of.caller.as_deref().map_or(String::new(), |caller| format!(", launched by {}", visible(caller)));
-        format!("{} ({}{caller})", visible(kernel_beginning(&of.name)), duration(of.gpu_time))
+        format!("{} ({}{caller})", visible(kernel_beginning(&of.name)), duration(of.gpu_time_ns))
     };
-    let mut names: Vec<String> = found.possible.iter().take(NAMED).map(name).collect();
-    match found.possible.len() - names.len() {
+    let mut names: Vec<String> = found.possibly_communication.iter().take(NAMED).map(name).collect();
+    match found.possibly_communication.len() - names.len() {
         0 => {}
         more => names.push(format!("{} more", count(more as u64))),
     }
-    let all: u64 = found.possible.iter().map(|of| of.kernels).sum();
+    let all: u64 = found.possibly_communication.iter().map(|of| of.kernels).sum();
     let (is, them) = if all == 1 { ("is", "it a collective") } else { ("are", "them collectives") };
     Some(format!(
         "{} ({}) {is} possibly communication, and counted neither as collectives nor as computation: {}. The options --family {ALL_FAMILIES} --kernel-name '{}' make {them}.",
         crate::report::format::kernels(all),
-        duration(found.possible.iter().map(|of| of.gpu_time).sum()),
+        duration(found.possibly_communication.iter().map(|of| of.gpu_time_ns).sum()),
         names.join("; "),
         visible(kernel_beginning(&longest.name)),
     ))

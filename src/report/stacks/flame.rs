@@ -25,14 +25,14 @@ pub(super) fn samples(report: &StackReport) -> Vec<Sample<'_>> {
         // Groups include kernels without a launch.
         for group in &grouped.groups {
             let frames: Vec<Cow<'_, str>> = group.path().map(visible).collect();
-            samples.extend(with_kernels(&frames, &group.kernels));
+            samples.extend(with_kernels(&frames, &group.kernels_by_name));
         }
         return samples;
     }
     for stack in report.stacks.iter().chain(&report.without_launch) {
         let rank = stack.rank.as_deref().map(|rank| format!("[{}]", visible(rank)).into());
         let frames: Vec<Cow<'_, str>> = rank.into_iter().chain(lines(&stack.key)).collect();
-        samples.extend(with_kernels(&frames, &stack.kernels));
+        samples.extend(with_kernels(&frames, &stack.kernels_by_name));
     }
     samples
 }

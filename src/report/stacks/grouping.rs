@@ -16,9 +16,9 @@ use crate::time::Ns;
 /// The numbers of a branch; the context is the GPU time of all groups.
 const TREE: &[Column<Branch, Ns>] = &[
     Column::right("count", |row, _| count(row.totals.count)),
-    Column::right("GPU time", |row, _| duration(row.totals.gpu_time)),
+    Column::right("GPU time", |row, _| duration(row.totals.gpu_time_ns)),
     Column::right("share", |row, all| share(row.totals, *all)),
-    Column::right("exposed", |row, _| duration(row.totals.exposed)),
+    Column::right("exposed", |row, _| duration(row.totals.exposed_ns)),
     Column::right("critical", |row, _| row.totals.critical.map_or(String::new(), duration)),
     Column::dropped(0, Align::Right, "mean", |row, _| duration(Ns::rounded(row.totals.mean()))),
 ];
@@ -28,32 +28,34 @@ const COLUMNS: &[Column<GroupedKernels, usize>] = &[
     Column::number("", "#", |_, number| Cell::Text(number.to_string())),
     Column::number("count", "count", |group, _| Cell::Count(group.count)),
     Column::number("attributed", "", |group, _| Cell::Count(group.attributed)),
-    Column::number("gpu_time_ns", "GPU time", |group, _| Cell::Time(group.cost.gpu_time.total)),
-    Column::number("share_of_groups", "share", |group, _| Cell::Share(group.share)),
-    Column::number_at(4, "share_of_window", "of window", |group, _| Cell::known(group.cost.share, Cell::Share)),
-    Column::number_at(5, "exposed_ns", "exposed", |group, _| Cell::Time(group.cost.exposed)),
-    Column::number_at(6, "critical_ns", "critical", |group, _| group.cost.critical.map_or(Cell::Empty, Cell::Time)),
-    Column::number_at(3, "mean_ns", "mean", |group, _| Cell::Nanos(group.cost.gpu_time.mean)),
-    Column::number("median_ns", "", |group, _| Cell::Nanos(group.cost.gpu_time.median)),
-    Column::number("p95_ns", "", |group, _| Cell::Time(group.cost.gpu_time.p95)),
-    Column::number("min_ns", "", |group, _| Cell::Time(group.cost.gpu_time.min)),
-    Column::number_at(1, "max_ns", "max", |group, _| Cell::Time(group.cost.gpu_time.max)),
+    Column::number("gpu_time_ns", "GPU time", |group, _| Cell::Time(group.cost.gpu_time.total_ns)),
+    Column::number("share_of_groups", "share", |group, _| Cell::Share(group.share_of_groups)),
+    Column::number_at(4, "share_of_window", "of window", |group, _| {
+        Cell::known(group.cost.share_of_window, Cell::Share)
+    }),
+    Column::number_at(5, "exposed_ns", "exposed", |group, _| Cell::Time(group.cost.exposed_ns)),
+    Column::number_at(6, "critical_ns", "critical", |group, _| group.cost.critical_ns.map_or(Cell::Empty, Cell::Time)),
+    Column::number_at(3, "mean_ns", "mean", |group, _| Cell::Nanos(group.cost.gpu_time.mean_ns)),
+    Column::number("median_ns", "", |group, _| Cell::Nanos(group.cost.gpu_time.median_ns)),
+    Column::number("p95_ns", "", |group, _| Cell::Time(group.cost.gpu_time.p95_ns)),
+    Column::number("min_ns", "", |group, _| Cell::Time(group.cost.gpu_time.min_ns)),
+    Column::number_at(1, "max_ns", "max", |group, _| Cell::Time(group.cost.gpu_time.max_ns)),
     Column::words_at(2, "collectives", "collective", |group, _| Cell::Text(collectives(group))),
 ];
 
 /// The columns of a group that is a step, after [`COLUMNS`] for spreadsheets, and in their place for people.
 const STEPS: &[Column<StepCost>] = &[
     Column::number("step_number", "step", |step, ()| Cell::Text(step.number.to_string())),
-    Column::number("step_ts_ns", "", |step, ()| Cell::Time(step.start)),
-    Column::number_at(4, "step_dur_ns", "length", |step, ()| Cell::Time(step.dur)),
+    Column::number("step_ts_ns", "", |step, ()| Cell::Time(step.ts_ns)),
+    Column::number_at(4, "step_dur_ns", "length", |step, ()| Cell::Time(step.dur_ns)),
     Column::number("step_gpus", "", |step, ()| Cell::Count(step.gpus)),
-    Column::number_at(2, "step_gpu_span_ns", "GPU span", |step, ()| Cell::Time(step.gpu_span)),
-    Column::number_at(0, "step_busy_ns", "GPU busy", |step, ()| of_span(step, step.busy)),
-    Column::number_at(1, "step_compute_ns", "compute", |step, ()| of_span(step, step.compute)),
-    Column::number_at(3, "step_collectives_ns", "collectives", |step, ()| of_span(step, step.collectives)),
+    Column::number_at(2, "step_gpu_span_ns", "GPU span", |step, ()| Cell::Time(step.gpu_span_ns)),
+    Column::number_at(0, "step_busy_ns", "GPU busy", |step, ()| of_span(step, step.busy_ns)),
+    Column::number_at(1, "step_compute_ns", "compute", |step, ()| of_span(step, step.compute_ns)),
+    Column::number_at(3, "step_collectives_ns", "collectives", |step, ()| of_span(step, step.collectives_ns)),
     Column::number("step_exposed_ns", "exposed", |step, ()| {
-        let share = percent_or_unknown(step.share(step.exposed));
-        Cell::Both(format!("{} ({share})", duration(step.exposed)), step.exposed.to_string())
+        let share = percent_or_unknown(step.share(step.exposed_ns));
+        Cell::Both(format!("{} ({share})", duration(step.exposed_ns)), step.exposed_ns.to_string())
     }),
     Column::words("step_largest_stack", "", |step, ()| {
         step.largest_stack.as_ref().map_or(Cell::Empty, |stack| Cell::Text(stack.headline.clone()))
@@ -83,13 +85,13 @@ pub(super) fn text(groups: &Grouped, screen: &Screen, out: &mut impl Write) -> i
         rows.push(Branch::leaf(format!("({} more groups)", count(hidden.groups)), hidden.totals));
     }
     rows.push(Branch::leaf("all".to_owned(), all));
-    let mut table = Table::from_rows(TREE, rows.iter().map(|row| (row, all.gpu_time)));
+    let mut table = Table::from_rows(TREE, rows.iter().map(|row| (row, all.gpu_time_ns)));
     table.drop_empty();
     table.drop_to(screen.width.map_or(usize::MAX, |width| width.saturating_sub(LEAST)));
     let room = screen.room(table.width() + 2).max(LEAST);
     let label = |row: &Branch| shorten_right(&format!("{}{}", "  ".repeat(row.depth), visible(&row.label)), room);
     table.push("", rows.iter().map(label).collect());
-    let by: Vec<_> = groups.by.iter().map(|by| visible(by)).collect();
+    let by: Vec<_> = groups.grouped_by.iter().map(|by| visible(by)).collect();
     writeln!(out, "{}", screen.accent(&format!("By {}", by.join(", then "))))?;
     out.write_all(table.text().as_bytes())
 }
@@ -115,7 +117,7 @@ fn steps(groups: &Grouped, screen: &Screen, out: &mut impl Write) -> io::Result<
     let more = (hidden.0 > 0).then(|| (format!("{} more steps", count(hidden.0 as u64)), hidden.1));
     let outside = (!others.is_empty()).then(|| ("In no step".to_owned(), sum(&mut others.into_iter())));
     for (what, totals) in more.into_iter().chain(outside).chain([("All".to_owned(), groups.totals())]) {
-        let (gpu_time, exposed) = (duration(totals.gpu_time), duration(totals.exposed));
+        let (gpu_time, exposed) = (duration(totals.gpu_time_ns), duration(totals.exposed_ns));
         writeln!(out, "{what}: {}, GPU {gpu_time}, exposed {exposed}", kernels(totals.count))?;
     }
     Ok(())
@@ -154,7 +156,7 @@ pub(super) fn steps_sheet<'s>(steps: impl Iterator<Item = (String, &'s StepCost)
 /// `model.py(50): backward (92.1 %)`, with its share of the exposed time of the step's selected kernels.
 fn largest_stack(group: &GroupedKernels, room: usize) -> String {
     let Some(stack) = group.step.as_ref().and_then(|step| step.largest_stack.as_ref()) else { return "-".to_owned() };
-    let share = stack.totals.exposed.share_of(group.cost.exposed);
+    let share = stack.totals.exposed_ns.share_of(group.cost.exposed_ns);
     let share = share.map_or_else(String::new, |of| format!(" ({})", percent(of)));
     format!("{}{share}", shorten_frame(&visible(&stack.headline), room.saturating_sub(share.chars().count())))
 }
@@ -178,9 +180,10 @@ pub(super) fn table(groups: &Grouped, width: Option<usize>, out: &mut impl Write
 /// Writes the groups, one row each: a column for each key, then numbers without units.
 pub(super) fn csv(groups: &Grouped, out: &mut impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    let of_steps = if groups.by.iter().any(|key| key == "step") { STEPS } else { &[] };
+    let of_steps = if groups.grouped_by.iter().any(|key| key == "step") { STEPS } else { &[] };
     let headers = COLUMNS.iter().filter_map(Column::name).chain(of_steps.iter().filter_map(Column::name));
-    writer.write_record(groups.by.iter().map(String::as_str).chain(headers.map(|header| -> &str { header })))?;
+    writer
+        .write_record(groups.grouped_by.iter().map(String::as_str).chain(headers.map(|header| -> &str { header })))?;
     for group in &groups.groups {
         let key = group.key.iter().map(|(_, value)| value.text());
         let of_step = |column: &Column<StepCost>| {
@@ -195,10 +198,10 @@ pub(super) fn csv(groups: &Grouped, out: &mut impl Write) -> io::Result<()> {
 
 /// The collectives of a group; empty if none of its kernels is one.
 fn collectives(group: &GroupedKernels) -> String {
-    let found = &group.collective.collectives;
+    let found = &group.messages.collectives;
     if found.is_empty() { String::new() } else { values_of(found, group.count) }
 }
 
 fn share(totals: Totals, all: Ns) -> String {
-    percent_or_unknown(totals.gpu_time.share_of(all))
+    percent_or_unknown(totals.gpu_time_ns.share_of(all))
 }

@@ -18,31 +18,31 @@ pub(super) const COLUMNS: &[Column<Stack, Option<usize>>] = &[
     Column::number("", "#", |_, number| Cell::Both(number.map_or(String::new(), |n| n.to_string()), String::new())),
     Column::words("rank", "rank", |stack, _| text(stack.rank.as_deref())),
     Column::number("count", "count", |stack, _| Cell::Count(stack.count)),
-    Column::number("gpu_time_ns", "GPU time", |stack, _| Cell::Time(stack.cost.gpu_time.total)),
-    Column::number_at(4, "share_of_window", "share", |stack, _| Cell::known(stack.cost.share, Cell::Share)),
-    Column::number_at(5, "exposed_ns", "exposed", |stack, _| Cell::Time(stack.cost.exposed)),
-    Column::number_at(6, "critical_ns", "critical", |stack, _| stack.cost.critical.map_or(Cell::Empty, Cell::Time)),
-    Column::number("overlapped_ns", "", |stack, _| Cell::Time(stack.cost.overlapped)),
-    Column::number_at(1, "mean_ns", "mean", |stack, _| Cell::Nanos(stack.cost.gpu_time.mean)),
-    Column::number("median_ns", "", |stack, _| Cell::Nanos(stack.cost.gpu_time.median)),
-    Column::number("p95_ns", "", |stack, _| Cell::Time(stack.cost.gpu_time.p95)),
-    Column::number("min_ns", "", |stack, _| Cell::Time(stack.cost.gpu_time.min)),
-    Column::number_at(0, "max_ns", "max", |stack, _| Cell::Time(stack.cost.gpu_time.max)),
-    Column::number("fastest_ns", "", |stack, _| Cell::known(stack.collective.fastest, Cell::Time)),
+    Column::number("gpu_time_ns", "GPU time", |stack, _| Cell::Time(stack.cost.gpu_time.total_ns)),
+    Column::number_at(4, "share_of_window", "share", |stack, _| Cell::known(stack.cost.share_of_window, Cell::Share)),
+    Column::number_at(5, "exposed_ns", "exposed", |stack, _| Cell::Time(stack.cost.exposed_ns)),
+    Column::number_at(6, "critical_ns", "critical", |stack, _| stack.cost.critical_ns.map_or(Cell::Empty, Cell::Time)),
+    Column::number("overlapped_ns", "", |stack, _| Cell::Time(stack.cost.overlapped_ns)),
+    Column::number_at(1, "mean_ns", "mean", |stack, _| Cell::Nanos(stack.cost.gpu_time.mean_ns)),
+    Column::number("median_ns", "", |stack, _| Cell::Nanos(stack.cost.gpu_time.median_ns)),
+    Column::number("p95_ns", "", |stack, _| Cell::Time(stack.cost.gpu_time.p95_ns)),
+    Column::number("min_ns", "", |stack, _| Cell::Time(stack.cost.gpu_time.min_ns)),
+    Column::number_at(0, "max_ns", "max", |stack, _| Cell::Time(stack.cost.gpu_time.max_ns)),
+    Column::number("fastest_ns", "", |stack, _| Cell::known(stack.messages.fastest_ns, Cell::Time)),
     Column::number("queue_delay_median_ns", "", |stack, _| {
-        Cell::known(stack.cost.queue_delay.map(|delay| delay.median), Cell::Nanos)
+        Cell::known(stack.cost.queue_delay.map(|delay| delay.median_ns), Cell::Nanos)
     }),
-    Column::words_at(3, "collective", "collective", |stack, _| shares(&stack.collective.collectives, stack)),
-    Column::words("dtype", "", |stack, _| shares(&stack.collective.dtypes, stack)),
-    Column::number("bytes_min", "", |stack, _| Cell::known(stack.collective.bytes.map(|of| of.min), Cell::Count)),
-    Column::number("bytes_max", "", |stack, _| Cell::known(stack.collective.bytes.map(|of| of.max), Cell::Count)),
+    Column::words_at(3, "collective", "collective", |stack, _| shares(&stack.messages.collectives, stack)),
+    Column::words("dtype", "", |stack, _| shares(&stack.messages.dtypes, stack)),
+    Column::number("bytes_min", "", |stack, _| Cell::known(stack.messages.bytes.map(|of| of.min), Cell::Count)),
+    Column::number("bytes_max", "", |stack, _| Cell::known(stack.messages.bytes.map(|of| of.max), Cell::Count)),
     Column::words("process_group", "", |stack, _| {
-        let groups = stack.collective.groups.iter().map(|group| process_group(group, stack.count));
+        let groups = stack.messages.groups.iter().map(|group| process_group(group, stack.count));
         Cell::Text(groups.collect::<Vec<_>>().join("; "))
     }),
-    Column::number("algbw_gb_per_s", "", |stack, _| bandwidth(stack, |of| of.algorithm)),
-    Column::number_at(2, "busbw_gb_per_s", "busbw (GB/s)", |stack, _| bandwidth(stack, |of| of.bus)),
-    Column::number("best_busbw_gb_per_s", "", |stack, _| bandwidth(stack, |of| of.best_bus)),
+    Column::number("algbw_gb_per_s", "", |stack, _| bandwidth(stack, |of| of.algorithm_gb_per_s)),
+    Column::number_at(2, "busbw_gb_per_s", "busbw (GB/s)", |stack, _| bandwidth(stack, |of| of.bus_gb_per_s)),
+    Column::number("best_busbw_gb_per_s", "", |stack, _| bandwidth(stack, |of| of.best_bus_gb_per_s)),
     Column::words("thread", "", |stack, _| Cell::Text(stack.key.thread.clone().unwrap_or_default())),
     Column::words("kernels", "", |stack, _| Cell::Text(kernel_names(stack))),
     Column::words("headline", "", |stack, _| text(stack.headline.as_deref())),
@@ -61,7 +61,7 @@ fn shares(found: &BTreeMap<String, u64>, stack: &Stack) -> Cell {
 }
 
 fn bandwidth(stack: &Stack, get: fn(Bandwidth) -> f64) -> Cell {
-    Cell::known(stack.collective.bandwidth.map(get), Cell::Bandwidth)
+    Cell::known(stack.messages.bandwidth.map(get), Cell::Bandwidth)
 }
 
 /// Writes stacks, then the kernels without a launch by reason, one row each, in lines of at most `width`. Frames go beside the numbers, or below

@@ -106,24 +106,24 @@ const FAR: f64 = 2.0;
 
 /// The numbers of a stack with their labels.
 fn numbers(stack: &Stack) -> Vec<String> {
-    let Cost { gpu_time, share, exposed, critical, .. } = &stack.cost;
-    let CollectiveInfo { collectives, bytes, bandwidth, .. } = &stack.collective;
+    let Cost { gpu_time, share_of_window: share, exposed_ns: exposed, critical_ns: critical, .. } = &stack.cost;
+    let CollectiveInfo { collectives, bytes, bandwidth, .. } = &stack.messages;
     let of_window = share.map_or(String::new(), |share| format!(" ({})", percent(share)));
-    let mut all = vec![kernels(stack.count), format!("GPU {}{of_window}", duration(gpu_time.total))];
+    let mut all = vec![kernels(stack.count), format!("GPU {}{of_window}", duration(gpu_time.total_ns))];
     all.push(format!("exposed {}", duration(*exposed)));
     all.extend(critical.map(|critical| format!("critical {}", duration(critical))));
     if stack.count > 1 {
         all.push(format!("mean {}", mean(gpu_time)));
         // The mean alone is misleading where the median is far from it.
-        if gpu_time.mean >= FAR * gpu_time.median {
-            all.push(format!("median {}", duration(Ns::rounded(gpu_time.median))));
+        if gpu_time.mean_ns >= FAR * gpu_time.median_ns {
+            all.push(format!("median {}", duration(Ns::rounded(gpu_time.median_ns))));
         }
     }
     if !collectives.is_empty() {
         let bytes = bytes.map_or(String::new(), |bytes| format!(" {}", sizes(stack, bytes)));
         all.push(format!("{}{bytes}", values(collectives, stack)));
     }
-    if let Some(Bandwidth { bus, best_bus, .. }) = bandwidth {
+    if let Some(Bandwidth { bus_gb_per_s: bus, best_bus_gb_per_s: best_bus, .. }) = bandwidth {
         let best = if stack.count > 1 { format!(" (best {best_bus:.1})") } else { String::new() };
         all.push(format!("busbw {bus:.1} GB/s{best}"));
     }
@@ -132,7 +132,7 @@ fn numbers(stack: &Stack) -> Vec<String> {
 
 /// How the ranks differ, in parts of a line.
 fn over_ranks(over: &OverRanks) -> Vec<String> {
-    let OverRanks { ranks, ranks_in_all, gpu_time, shortest, longest, outliers_found, .. } = over;
+    let OverRanks { ranks, ranks_in_all, gpu_time_ns: gpu_time, shortest, longest, outliers_found, .. } = over;
     let of_all = if ranks == ranks_in_all { String::new() } else { format!(" of {}", count(*ranks_in_all)) };
     let (min, max) = (duration(Ns(gpu_time.min)), duration(Ns(gpu_time.max)));
     let mut parts = vec![
@@ -212,23 +212,23 @@ fn of_packages(frames: &[String]) -> String {
 }
 
 fn mean(distribution: &Distribution) -> String {
-    duration(Ns::rounded(distribution.mean))
+    duration(Ns::rounded(distribution.mean_ns))
 }
 
 /// Everything else known about a stack.
 fn details(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
-    let Cost { gpu_time, overlapped, queue_delay, .. } = &stack.cost;
-    let median = |distribution: &Distribution| duration(Ns::rounded(distribution.median));
-    let Distribution { p95, min, max, .. } = *gpu_time;
+    let Cost { gpu_time, overlapped_ns: overlapped, queue_delay, .. } = &stack.cost;
+    let median = |distribution: &Distribution| duration(Ns::rounded(distribution.median_ns));
+    let Distribution { p95_ns: p95, min_ns: min, max_ns: max, .. } = *gpu_time;
     let (p95, min, max) = (duration(p95), duration(min), duration(max));
     writeln!(out, "{INDENT}  GPU time: median {}, p95 {p95}, min {min}, max {max}", median(gpu_time))?;
     let of_it = stack.cost.exposed_share().map_or(String::new(), |share| format!(", exposed {} of it", percent(share)));
     write!(out, "{INDENT}  Overlapped {}{of_it}", duration(*overlapped))?;
     match queue_delay {
-        Some(delay) => writeln!(out, "; launch to start: median {}, p95 {}", median(delay), duration(delay.p95))?,
+        Some(delay) => writeln!(out, "; launch to start: median {}, p95 {}", median(delay), duration(delay.p95_ns))?,
         None => writeln!(out)?,
     }
-    let CollectiveInfo { algorithms, protocols, dtypes, groups, bandwidth, .. } = &stack.collective;
+    let CollectiveInfo { algorithms, protocols, dtypes, groups, bandwidth, .. } = &stack.messages;
     for (what, found) in [("Element type", dtypes), ("Algorithm", algorithms), ("Protocol", protocols)] {
         if !found.is_empty() {
             writeln!(out, "{INDENT}  {what}: {}", values(found, stack))?;
@@ -237,7 +237,14 @@ fn details(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
     for group in groups {
         writeln!(out, "{INDENT}  Process group: {}", process_group(group, stack.count))?;
     }
-    if let Some(Bandwidth { algorithm, bus, best_bus, kernels, .. }) = bandwidth {
+    if let Some(Bandwidth {
+        algorithm_gb_per_s: algorithm,
+        bus_gb_per_s: bus,
+        best_bus_gb_per_s: best_bus,
+        kernels,
+        ..
+    }) = bandwidth
+    {
         let of = match *kernels {
             n if n == stack.count => String::new(),
             1 => ", of 1 kernel".to_owned(),
@@ -272,7 +279,8 @@ fn recorded(stack: &Stack, recorded: &RecordedInfo, out: &mut impl Write) -> io:
         writeln!(out, "{INDENT}  Recorded: {} ({}{of})", said.join(", "), sources.join(", "))?;
     }
     let Some(proxy) = &recorded.proxy else { return Ok(()) };
-    let Phases { gpu_wait, peer_wait, network, flush, .. } = proxy.phases;
+    let Phases { gpu_wait_ns: gpu_wait, peer_wait_ns: peer_wait, network_ns: network, flush_ns: flush, .. } =
+        proxy.phases;
     let phases = [
         ("waiting for the GPU", gpu_wait),
         ("waiting for the receiver", peer_wait),
@@ -294,6 +302,6 @@ fn sizes(stack: &Stack, bytes: Bytes) -> String {
         0 => String::new(),
         unknown => format!(" (unknown ×{})", count(unknown)),
     };
-    let of = if stack.collective.is_shared() { "per collective" } else { "each" };
+    let of = if stack.messages.is_shared() { "per collective" } else { "each" };
     format!("{from}{} {of}{unknown}", size(bytes.max))
 }
