@@ -47,7 +47,7 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
         return Err(failure.into());
     }
     let name = inputs::in_order(&args.files);
-    show.print(&DescribeAnswer::new(&descriptions, &name), &show.screen(&output), output)
+    show.print(&DescribeAnswer { descriptions: &descriptions, name: &name }, &show.screen(&output), output)
 }
 
 /// The descriptions so far.

@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let mut found = Diff::new((&names[0], before), (&names[1], after), per);
     found.arrange(args.sort.into(), args.limit);
     notes::diff(&found, args.span.is_narrowed());
-    show.print(&DiffAnswer::new(&found, on_page(args, damage)), &show.screen(&output), output)?;
+    show.print(&DiffAnswer { diff: &found, on_page: on_page(args, damage) }, &show.screen(&output), output)?;
     check(&found, &bounds, opening::what(&args.selection))
 }
 
@@ -154,7 +154,7 @@ fn ranks(args: &Args, show: &Show<'_>, output: Output) -> Result<(), Stop> {
     let mut changes = RankChanges::new((&names[0], &before), (&names[1], &after), wished(args));
     notes::rank_changes(&changes);
     changes.stacks.truncate(args.limit.unwrap_or(usize::MAX));
-    show.print(&ChangesAnswer::new(&changes, on_page(args, damage)), &show.screen(&output), output)?;
+    show.print(&ChangesAnswer { changes: &changes, on_page: on_page(args, damage) }, &show.screen(&output), output)?;
     let of_ranks = args.fail_if.iter().filter_map(|bound| match bound {
         DiffBound::Ranks(bound) => Some(bound),
         DiffBound::Stacks(_) => None,

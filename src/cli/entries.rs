@@ -62,7 +62,11 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
     let output = show.open(&inputs)?;
     let name = run::inputs::in_order(&args.traces);
     let on_page = typed::on_page(&args.traces, &[], damage_lines(&records));
-    show.print(&EntriesAnswer::new(&report, &name).shown(args.limit, on_page), &show.screen(&output), output)?;
+    show.print(
+        &EntriesAnswer { report: &report, name: &name, limit: args.limit, on_page },
+        &show.screen(&output),
+        output,
+    )?;
     let mut completeness = Completeness::default();
     completeness.ranks.extend(&report.ranks_here);
     Stop::if_incomplete(Ok(()), &completeness, args.expect).map(|()| None)

@@ -50,7 +50,7 @@ pub(super) fn print(
     on_page: OnPage,
     output: Output,
 ) -> Result<(), Stop> {
-    show.print(&HangAnswer::new(report, name, on_page), &show.screen(&output), output)?;
+    show.print(&HangAnswer { report, name, on_page }, &show.screen(&output), output)?;
     match report.outcome {
         // The answer already has the verdict, unless it went to a file.
         Outcome::Hung => Err(Stop::Hung(if show.path.is_some() { verdict(report) } else { String::new() })),

@@ -53,6 +53,6 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
     }
     report.arrange(args.sort.into());
     let name = inputs::in_order(&args.traces);
-    show.print(&PairsAnswer::new(&report, &name, args.limit), &show.screen(&output), output)?;
+    show.print(&PairsAnswer { report: &report, name: &name, limit: args.limit }, &show.screen(&output), output)?;
     Stop::unless(report.damage.is_unknown())
 }

@@ -98,7 +98,8 @@ fn print(
         }
     }
     let name = inputs::in_order(&args.traces);
-    let answer = RankAnswer::new(compared, &report, &name).limit(args.limit).on_page(stacks.as_ref(), on_page);
+    let answer =
+        RankAnswer { compared, report: &report, name: &name, limit: args.limit, stacks: stacks.as_ref(), on_page };
     show.print(&answer, &show.screen(&output), output)?;
     let exceeded: Vec<&str> =
         args.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();

@@ -40,7 +40,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
     let name = names.join(", ");
     let on_page = typed::on_page(&args.files, &[], damage_lines(&records));
-    let answer = RecordsAnswer::new(&report, &name).shown(args.limit, on_page);
+    let answer = RecordsAnswer { report: &report, name: &name, limit: args.limit, on_page };
     show.print(&answer, &show.screen(&output), output)?;
     Stop::unless(is_damaged(&records))
 }

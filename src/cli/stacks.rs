@@ -187,8 +187,9 @@ impl Shown<'_> {
             next_steps.iter().for_each(|step| note(&format!("Next: {step}")));
         }
         damage.iter().for_each(|line| say(line));
-        let answer = StacksAnswer::new(&report, name).weight(self.weight.into()).depth(self.screen.depth);
-        self.show.print(&answer.on_page(self.on_page), &self.screen, output)
+        let (weight, depth) = (self.weight.into(), self.screen.depth);
+        let answer = StacksAnswer { report: &report, trace: name, weight, depth, on_page: self.on_page };
+        self.show.print(&answer, &self.screen, output)
     }
 }
 

@@ -41,6 +41,6 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
         ));
     };
     let name = inputs::in_order(&args.traces);
-    show.print(&WhatIfAnswer::new(&found, &name), &show.screen(&output), output)?;
+    show.print(&WhatIfAnswer { found: &found, name: &name }, &show.screen(&output), output)?;
     Stop::if_incomplete(Stop::unless(found.report.damage.is_unknown()), &completeness, None)
 }

@@ -18,6 +18,9 @@ pub(crate) const SEEN: f64 = 0.0005;
 /// With a larger error reruns say nothing: on real jobs it is below 0.01, without some of the collectives, or with a trace that is cut off, 0.1 and more.
 const USELESS: f64 = 0.1;
 
+/// How many runs are asked of every job.
+const ASKED: usize = 4;
+
 /// What reruns of a job say. Times are in ns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -98,8 +101,14 @@ impl Question<'_> {
         let (error, (saved, control)) = both(
             || transplant::measure(self),
             || {
-                let control = (!all.is_empty()).then(|| Control::new(self, &job.times, 0));
-                (self.saved(4, all_at_once), control)
+                let jobs = if all.is_empty() { Vec::new() } else { Control::shuffled(self, &job.times, 0) };
+                let run = |at: usize| jobs.get(at.wrapping_sub(ASKED)).cloned().unwrap_or_else(|| all_at_once(at));
+                let mut ends = self.ends(ASKED + jobs.len(), run);
+                let of_jobs = ends.split_off(ASKED);
+                (
+                    ends.into_iter().map(|end| self.end - end).collect::<Vec<_>>(),
+                    (!jobs.is_empty()).then(|| Control::of(jobs, of_jobs)),
+                )
             },
         );
         let mut reruns = Reruns {

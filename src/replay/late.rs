@@ -122,13 +122,19 @@ impl Best {
 
 impl Control {
     pub(super) fn new(question: &Question<'_>, base: &Times, seed: usize) -> Self {
-        let count = as_many(question.job, JOBS, LEAST_JOBS);
-        let shuffled = |at: usize| {
+        let jobs = Control::shuffled(question, base, seed);
+        let ends = question.ends(jobs.len(), |at| jobs[at].clone());
+        Control::of(jobs, ends)
+    }
+
+    pub(super) fn shuffled(question: &Question<'_>, base: &Times, seed: usize) -> Vec<Times> {
+        each(as_many(question.job, JOBS, LEAST_JOBS), |at| {
             let mut random = seeded(seed + at);
             question.peers.shuffled(question.job, base, &mut |below| random.below(below))
-        };
-        let jobs: Vec<Times> = each(count, shuffled);
-        let ends = question.ends(count, |at| jobs[at].clone());
+        })
+    }
+
+    pub(super) fn of(jobs: Vec<Times>, ends: Vec<i64>) -> Self {
         let unsteady = std_dev(ends.iter().map(|end| *end as f64).collect::<Vec<f64>>().iter().copied());
         Control { jobs, ends, unsteady }
     }

@@ -8,7 +8,7 @@ use super::document::Document;
 use super::form::Form;
 use super::format::visible;
 use super::html::Page;
-use super::{Screen, json};
+use super::{OnPage, Screen, json};
 
 /// An answer that can be written in several forms.
 pub trait Answer {
@@ -44,6 +44,20 @@ pub trait Answer {
 
     fn page(&self) -> io::Result<Page<'_>> {
         Err(no_such_form(Form::Html))
+    }
+
+    /// The page without tables and commands.
+    fn page_of(&self, kind: &'static str, names: String, on_page: &OnPage) -> io::Result<Page<'static>> {
+        let tables = Self::OWN_FORMS.iter().filter(|form| **form == Form::Csv);
+        Ok(Page {
+            kind,
+            names,
+            document: self.document(),
+            documents: vec![(kind, self.bytes(Form::Json)?)],
+            tables: tables.map(|form| Ok((kind, self.bytes(*form)?))).collect::<io::Result<_>>()?,
+            notes: on_page.notes.clone(),
+            ..Page::default()
+        })
     }
 
     /// Writes a form that no other answer has.

@@ -173,7 +173,7 @@ fn diffs_fit_the_screen() {
         for width in 80..=200 {
             let mut out = Vec::new();
             let screen = Screen { width: Some(width), ..Screen::default() };
-            DiffAnswer::new(&diff, OnPage::default()).write(Form::Table, &screen, &mut out).unwrap();
+            DiffAnswer { diff: &diff, on_page: OnPage::default() }.write(Form::Table, &screen, &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{} at {width}:\n{line}", before.display());

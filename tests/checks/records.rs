@@ -124,7 +124,9 @@ fn answers(records: &Records, in_all_forms: bool) {
     if in_all_forms {
         let (screen, mut out) = (Screen { verbose: true, width: Some(80), ..Screen::default() }, Vec::new());
         for form in HangAnswer::forms() {
-            HangAnswer::new(&hang, "fuzz", OnPage::default()).write(form, &screen, &mut out).unwrap();
+            HangAnswer { report: &hang, name: "fuzz", on_page: OnPage::default() }
+                .write(form, &screen, &mut out)
+                .unwrap();
         }
         for form in RecordsAnswer::forms() {
             RecordsAnswer::new(&recorded, "fuzz").write(form, &screen, &mut out).unwrap();

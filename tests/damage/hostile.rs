@@ -93,7 +93,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
             stacks.arrange(order, 0.0, None);
         }
         for weight in [Weight::Gpu, Weight::Exposed, Weight::Count] {
-            let answer = StacksAnswer::new(&stacks, "hostile").weight(weight);
+            let answer = StacksAnswer { weight, ..StacksAnswer::new(&stacks, "hostile") };
             for form in [
                 Form::Text,
                 Form::Table,
@@ -110,7 +110,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         let rows = attributed(Attributor::new(store, wanted, Captured::default()), &found, window, &how);
         let timeline = Timeline::new("hostile", store, &rows, window, &how, 20);
         let on_page = OnPage::default().timelines(vec![timeline]);
-        write(&StacksAnswer::new(&stacks, "hostile").on_page(on_page), Form::Html);
+        write(&StacksAnswer { on_page, ..StacksAnswer::new(&stacks, "hostile") }, Form::Html);
         ask_queries(database, window, on);
         let kept = keep(store, &found, window, on);
         let plan = cut::plan(store, &kept, window, TimeRule::Exact);
@@ -127,7 +127,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
             diff.arrange(order, None);
         }
         for form in DiffAnswer::forms() {
-            DiffAnswer::new(&diff, OnPage::default()).write(form, &screen(100), &mut Vec::new()).unwrap();
+            DiffAnswer { diff: &diff, on_page: OnPage::default() }.write(form, &screen(100), &mut Vec::new()).unwrap();
         }
     }
 }

@@ -127,7 +127,7 @@ fn groups_of_one_name_have_letters_of_their_own() {
 
 fn text(report: &HangReport, width: Option<usize>) -> String {
     let (screen, mut text) = (Screen { width, ..Screen::default() }, Vec::new());
-    HangAnswer::new(report, "", OnPage::default()).write(Form::Text, &screen, &mut text).unwrap();
+    HangAnswer { report, name: "", on_page: OnPage::default() }.write(Form::Text, &screen, &mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 

@@ -45,7 +45,7 @@ fn judge(text: String, keep: Keep) -> HangReport {
 fn shown(report: &HangReport) -> String {
     let mut text = Vec::new();
     let screen = Screen { verbose: true, ..Screen::default() };
-    HangAnswer::new(report, "", OnPage::default()).write(Form::Text, &screen, &mut text).unwrap();
+    HangAnswer { report, name: "", on_page: OnPage::default() }.write(Form::Text, &screen, &mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 

@@ -23,13 +23,6 @@ pub struct DescribeAnswer<'a> {
     pub name: &'a str,
 }
 
-impl<'a> DescribeAnswer<'a> {
-    /// The descriptions of the files called `name`.
-    pub fn new(descriptions: &'a Descriptions, name: &'a str) -> Self {
-        DescribeAnswer { descriptions, name }
-    }
-}
-
 impl Answer for DescribeAnswer<'_> {
     const SCHEMA: &'static str = "describe";
 

@@ -31,13 +31,6 @@ pub struct DiffAnswer<'a> {
     pub on_page: OnPage,
 }
 
-impl<'a> DiffAnswer<'a> {
-    /// An answer with what a page shows besides it.
-    pub fn new(diff: &'a Diff, on_page: OnPage) -> Self {
-        DiffAnswer { diff, on_page }
-    }
-}
-
 impl Answer for DiffAnswer<'_> {
     const SCHEMA: &'static str = "diff";
 

@@ -7,6 +7,7 @@ use super::measure::value;
 use crate::analysis::cost::Order;
 use crate::analysis::delta::Per;
 use crate::analysis::diff::{Change, Diff};
+use crate::report::answer::Answer;
 use crate::report::column::Column;
 use crate::report::format::{growth, shorten_middle};
 use crate::report::html::{Page, labels};
@@ -20,7 +21,7 @@ pub(super) fn page<'a>(answer: &DiffAnswer<'a>) -> io::Result<Page<'a>> {
     let mut labels = labels(diff.changes.iter().map(Change::naming));
     labels.iter_mut().flatten().for_each(|name| *name = shorten_middle(name, NAME));
     let names = format!("{} → {}", diff.before.trace, diff.after.trace);
-    let mut page = Page::of("diff", answer, names, on_page)?;
+    let mut page = answer.page_of("diff", names, on_page)?;
     page.document.findings.iter_mut().for_each(|finding| finding.what = shorten_middle(&finding.what, NAME));
     let commands = on_page.commands(
         "diff",

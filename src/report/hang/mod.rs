@@ -32,13 +32,6 @@ pub struct HangAnswer<'a> {
     pub on_page: OnPage,
 }
 
-impl<'a> HangAnswer<'a> {
-    /// An answer with what a page shows besides it.
-    pub fn new(report: &'a HangReport, name: &'a str, on_page: OnPage) -> Self {
-        HangAnswer { report, name, on_page }
-    }
-}
-
 impl Answer for HangAnswer<'_> {
     const SCHEMA: &'static str = "hang";
 

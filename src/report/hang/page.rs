@@ -5,13 +5,14 @@ use std::io;
 use super::HangAnswer;
 use super::words::operation;
 use crate::analysis::hang::{HangReport, HungGroup};
+use crate::report::answer::Answer;
 use crate::report::column::Column;
 use crate::report::format::ranks;
 use crate::report::html::Page;
 use crate::report::sheet::Sheet;
 
 pub(super) fn hang<'a>(answer: &HangAnswer<'a>) -> io::Result<Page<'a>> {
-    let page = Page::of("hang", answer, answer.name.to_owned(), &answer.on_page)?;
+    let page = answer.page_of("hang", answer.name.to_owned(), &answer.on_page)?;
     let mut commands = answer.on_page.commands(
         "hang",
         "hang ",

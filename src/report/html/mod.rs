@@ -24,10 +24,7 @@ use markup::{escape, name};
 use shrink::Packed;
 use timeline::Streams;
 
-use super::OnPage;
-use super::answer::Answer;
 use super::document::{Document, FINDINGS, Finding, Link};
-use super::form::Form;
 use super::format::{count, shell_word, visible};
 use super::sheet::Sheet;
 use crate::analysis::origin::{Frames, names};
@@ -88,20 +85,6 @@ pub(crate) struct Command {
 }
 
 impl Page<'_> {
-    /// That of an answer, without tables and commands.
-    pub(crate) fn of<A: Answer>(kind: &'static str, answer: &A, names: String, on_page: &OnPage) -> io::Result<Self> {
-        let tables = A::OWN_FORMS.iter().filter(|form| **form == Form::Csv);
-        Ok(Page {
-            kind,
-            names,
-            document: answer.document(),
-            documents: vec![(kind, answer.bytes(Form::Json)?)],
-            tables: tables.map(|form| Ok((kind, answer.bytes(*form)?))).collect::<io::Result<_>>()?,
-            notes: on_page.notes.clone(),
-            ..Page::default()
-        })
-    }
-
     /// Writes the page. If it would be too large to mail, its drawings get coarser and its tables shorter, and a note says so.
     pub(crate) fn write(mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let above = self.notes_above();

@@ -30,13 +30,6 @@ pub struct PairsAnswer<'a> {
     pub limit: Option<usize>,
 }
 
-impl<'a> PairsAnswer<'a> {
-    /// An answer with this many modules and groups, or all.
-    pub fn new(report: &'a PairReport, name: &'a str, limit: Option<usize>) -> Self {
-        PairsAnswer { report, name, limit }
-    }
-}
-
 /// Pairs, for programs.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

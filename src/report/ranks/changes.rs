@@ -30,13 +30,6 @@ pub struct ChangesAnswer<'a> {
     pub on_page: OnPage,
 }
 
-impl<'a> ChangesAnswer<'a> {
-    /// An answer with what a page shows besides it.
-    pub fn new(changes: &'a RankChanges, on_page: OnPage) -> Self {
-        ChangesAnswer { changes, on_page }
-    }
-}
-
 /// `Not comparable: ranks 1 and 2 are here only after. Waiting for a rank that is not here counts as transfer.`
 fn not_comparable(changes: &RankChanges) -> Option<String> {
     let only = |is: fn(&RankChange) -> bool, when: &str| {
@@ -119,7 +112,7 @@ impl Answer for ChangesAnswer<'_> {
                     ("Everything, for programs", " --format json --output ranks-diff.json"),
                 ],
             ),
-            ..Page::of("ranks-diff", self, names, &self.on_page)?
+            ..self.page_of("ranks-diff", names, &self.on_page)?
         })
     }
 }

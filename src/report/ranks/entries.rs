@@ -55,12 +55,6 @@ impl<'a> EntriesAnswer<'a> {
     pub fn new(report: &'a EntryReport, name: &'a str) -> Self {
         EntriesAnswer { report, name, limit: None, on_page: OnPage::default() }
     }
-
-    /// The same with this many ranks for people, and with what a page shows besides it.
-    #[must_use]
-    pub fn shown(self, limit: Option<usize>, on_page: OnPage) -> Self {
-        EntriesAnswer { limit, on_page, ..self }
-    }
 }
 
 impl Answer for EntriesAnswer<'_> {
@@ -98,7 +92,7 @@ impl Answer for EntriesAnswer<'_> {
     }
 
     fn page(&self) -> io::Result<Page<'_>> {
-        let page = Page::of("entries", self, self.name.to_owned(), &self.on_page)?;
+        let page = self.page_of("entries", self.name.to_owned(), &self.on_page)?;
         let commands = [("The same as text", ""), ("Everything, for programs", " --format json --output entries.json")];
         let notes = [&page.document.notes[..], &page.notes].concat();
         let commands = self.on_page.commands("entries", "ranks ", &commands);

@@ -59,18 +59,6 @@ impl<'a> RankAnswer<'a> {
         RankAnswer { compared, report, name, limit: None, stacks: None, on_page: OnPage::default() }
     }
 
-    /// The same with this many stacks.
-    #[must_use]
-    pub fn limit(self, limit: Option<usize>) -> Self {
-        RankAnswer { limit, ..self }
-    }
-
-    /// The same with what a page shows besides it.
-    #[must_use]
-    pub fn on_page(self, stacks: Option<&'a StackReport>, on_page: OnPage) -> Self {
-        RankAnswer { stacks, on_page, ..self }
-    }
-
     /// The report with fewer stacks, if there is a limit.
     fn limited(&self) -> Option<RankReport> {
         let limit = self.limit?;

@@ -30,11 +30,6 @@ pub struct WhatIfAnswer<'a> {
 }
 
 impl<'a> WhatIfAnswer<'a> {
-    /// An answer about these traces.
-    pub fn new(found: &'a WhatIf, name: &'a str) -> Self {
-        WhatIfAnswer { found, name }
-    }
-
     /// The recording and the rerun of the first answer as processes beside each other, for each rank.
     fn trace(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let mut trace = TraceWriter::new(out);

@@ -39,12 +39,6 @@ impl<'a> RecordsAnswer<'a> {
     pub fn new(report: &'a RecordsReport, name: &'a str) -> Self {
         RecordsAnswer { report, name, limit: None, on_page: OnPage::default() }
     }
-
-    /// The same with this many rows, and with what a page shows besides it.
-    #[must_use]
-    pub fn shown(self, limit: Option<usize>, on_page: OnPage) -> Self {
-        RecordsAnswer { limit, on_page, ..self }
-    }
 }
 
 /// The contents of records, for programs.

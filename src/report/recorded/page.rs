@@ -4,6 +4,7 @@ use std::io;
 
 use super::RecordsAnswer;
 use super::table::sheets;
+use crate::report::answer::Answer;
 use crate::report::html::Page;
 
 pub(super) fn records<'a>(RecordsAnswer { report, name, on_page, .. }: &RecordsAnswer<'a>) -> io::Result<Page<'a>> {
@@ -18,6 +19,6 @@ pub(super) fn records<'a>(RecordsAnswer { report, name, on_page, .. }: &RecordsA
                 ("For spreadsheets", " --format csv --output records.csv"),
             ],
         ),
-        ..Page::of("records", &RecordsAnswer::new(report, name), (*name).to_owned(), on_page)?
+        ..RecordsAnswer::new(report, name).page_of("records", (*name).to_owned(), on_page)?
     })
 }

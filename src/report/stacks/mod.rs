@@ -48,24 +48,6 @@ impl<'a> StacksAnswer<'a> {
     pub fn new(report: &'a StackReport, trace: &'a str) -> Self {
         StacksAnswer { report, trace, weight: Weight::Gpu, depth: None, on_page: OnPage::default() }
     }
-
-    /// The same with flame graphs of another weight.
-    #[must_use]
-    pub fn weight(self, weight: Weight) -> Self {
-        StacksAnswer { weight, ..self }
-    }
-
-    /// The same with this many callers in the script's form.
-    #[must_use]
-    pub fn depth(self, depth: Option<usize>) -> Self {
-        StacksAnswer { depth, ..self }
-    }
-
-    /// The same with what a page shows besides it.
-    #[must_use]
-    pub fn on_page(self, on_page: OnPage) -> Self {
-        StacksAnswer { on_page, ..self }
-    }
 }
 
 impl Answer for StacksAnswer<'_> {

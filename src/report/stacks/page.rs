@@ -22,7 +22,7 @@ pub(super) fn stacks<'a>(answer: &'a StacksAnswer<'_>) -> io::Result<Page<'a>> {
         let names = timeline.steps.iter().map(|(name, _)| name.clone());
         sheets.push(("steps", grouping::steps_sheet(names.zip(&timeline.costs))));
     }
-    let mut page = Page::of("stacks", answer, trace.to_owned(), on_page)?;
+    let mut page = answer.page_of("stacks", trace.to_owned(), on_page)?;
     page.document.verdict.splice(..0, on_page.reason.clone());
     let texts = [
         ("The stacks, as text", ""),

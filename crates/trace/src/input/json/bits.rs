@@ -4,8 +4,6 @@
 
 use std::ops::Range;
 
-use super::value::code_unit;
-
 /// How many bytes one word of bits marks.
 pub(super) const WORD: usize = 64;
 
@@ -256,6 +254,13 @@ fn is_escape(text: &[u8], at: usize) -> bool {
         },
         _ => false,
     }
+}
+
+/// The code unit that the digits after `\u` are.
+pub(super) fn code_unit(digits: &[u8]) -> Option<u16> {
+    let digits = digits.get(..4)?;
+    let value = |digit: &u8| (*digit as char).to_digit(16);
+    digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | value(digit)? as u16))
 }
 
 /// Adds the offsets in a range where there is no UTF-8.

@@ -18,8 +18,9 @@
 
 use memchr::memmem;
 
+use super::bits::code_unit;
 use super::keys::{EVENT_KEYS, PHASE_BIT};
-use super::value::{as_number, code_unit, is_number, is_part, is_space};
+use super::value::{as_number, is_number, is_part, is_space};
 use crate::damage::Damage;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::bits::code_unit;
 use super::marks::Marks;
 
 /// How far into a value the search for its end has come, so that it can go on when more text arrives.
@@ -517,13 +518,6 @@ fn unicode_escape(text: &str) -> Option<(char, usize)> {
         return Some((char::from_u32(code)?, 11));
     }
     Some((char::REPLACEMENT_CHARACTER, 5))
-}
-
-/// The code unit that the digits after `\u` are.
-pub(super) fn code_unit(digits: &[u8]) -> Option<u16> {
-    let digits = digits.get(..4)?;
-    let value = |digit: &u8| (*digit as char).to_digit(16);
-    digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | value(digit)? as u16))
 }
 
 #[cfg(test)]
