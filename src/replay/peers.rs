@@ -65,6 +65,8 @@ pub struct Peers {
     pub alike: Alike,
     /// By node of the job's graph: its work, in ns. A thread's work at a node that its peers lack counts at the next node that they have.
     pub work: Vec<i64>,
+    /// By node: whether that is not its own time. Few are, so that the work of most is found at one place of memory.
+    is_moved: Vec<bool>,
     /// By node of the job's graph: its excess, in ns.
     pub excess: Vec<i64>,
     places: Places,
@@ -84,12 +86,14 @@ impl Peers {
         let mut peers = Peers {
             alike,
             work: job.times.own.clone(),
+            is_moved: Vec::new(),
             excess: vec![0; nodes],
             places: Places::default(),
             alone: Vec::new(),
         };
         let is_common = peers.find_places(job, ranks);
         peers.find_work(job, ranks, &is_common);
+        peers.is_moved = peers.work.iter().zip(&job.times.own).map(|(work, own)| work != own).collect();
         peers.find_excess(job);
         peers
     }
@@ -272,7 +276,8 @@ impl Peers {
 
     /// What a node's work is in a run: a time that was changed is of work already.
     pub(super) fn work_in(&self, job: &JobGraph, times: &Times, node: usize) -> i64 {
-        if times.own[node] == job.times.own[node] { self.work[node] } else { times.own[node] }
+        let own = times.own[node];
+        if self.is_moved[node] && own == job.times.own[node] { self.work[node] } else { own }
     }
 
     /// The times of the job with the work of each place given to another of its ranks at random. `below` gives a random number below another one.
