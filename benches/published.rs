@@ -260,8 +260,7 @@ impl Model {
         for (at, row) in rows.iter().enumerate() {
             self.group(row.dp, &row.op).into_iter().for_each(|group| members.entry(group).or_default().push(at));
         }
-        let mut graph = JobGraph::default();
-        graph.first_edge = vec![0];
+        let mut graph = JobGraph { first_edge: vec![0], ..JobGraph::default() };
         let mut push = |role: Role, from: &[usize]| {
             let binding = EdgeKind::Thread;
             graph.nodes.push(Node { role, rank: 0, of: NO_NODE, time: 0, start: 0, binding });

@@ -61,7 +61,7 @@ pub struct StackReduction {
     coverage: Coverage,
     /// The number of chosen kernels in the whole trace.
     pub(crate) kernels_in_trace: u64,
-    /// See [`StackReport::elsewhere`].
+    /// See [`StackReport::kernels_elsewhere`].
     pub(crate) elsewhere: u64,
     pub(crate) not_asked: NotAsked,
     /// Over the chosen kernels of the whole trace.

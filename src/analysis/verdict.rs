@@ -53,7 +53,7 @@ pub struct Costliest<'a> {
 pub struct Waiting {
     /// The mean time of a kernel, in ns.
     pub mean: f64,
-    /// The time of the fastest kernel in all traces, in ns: [`fastest`](crate::analysis::collective_info::CollectiveInfo::fastest).
+    /// The time of the fastest kernel in all traces, in ns: [`fastest`](crate::analysis::collective_info::CollectiveInfo::fastest_ns).
     pub best: Ns,
 }
 

@@ -2,6 +2,7 @@
 //!
 //! With the feature `cli` alone, which is on by default: the library needs no crates for terminals.
 
+#[allow(rustdoc::invalid_html_tags, rustdoc::bare_urls, reason = "the comments of options are their help")]
 mod args;
 mod completions;
 mod config;
