@@ -25,7 +25,7 @@
 //!
 //! report.arrange(Order::Exposed, 0.0, None);
 //! for stack in &report.stacks {
-//!     println!("{} times, {} ns exposed: {}", stack.count, stack.cost.exposed, stack.key.frames.join(" -> "));
+//!     println!("{} times, {} ns exposed: {}", stack.count, stack.cost.exposed_ns, stack.key.frames.join(" -> "));
 //! }
 //! # assert_eq!(report.coverage.attributed(), 32);
 //!
