@@ -93,7 +93,8 @@ impl Inputs {
                 if depth == 0 && folder.is_dir() {
                     all_files(&folder, DEPTH, &mut beside)?;
                 }
-                beside.retain(|file| !found.contains(file) && has_records(file));
+                let known: HashSet<&PathBuf> = found.iter().collect();
+                beside.retain(|file| !known.contains(file) && has_records(file));
                 if found.is_empty() && beside.is_empty() {
                     return Err(RunError::NeitherInFolder { folder: path.clone() });
                 }
@@ -200,7 +201,7 @@ fn once(files: &mut Vec<PathBuf>) {
     files.retain(|file| seen.insert(file.clone()));
 }
 
-/// Whether a file is of a known source, or an archive whose first file of use is. Standard input and pipes are read once, and so are traces.
+/// Whether a file is of a known source, or an archive that has such files and no trace. Standard input and pipes are read once, and so are traces.
 pub fn has_records(file: &Path) -> bool {
     // An error here occurs again when the file is read.
     source_of_name(file).is_some()

@@ -61,6 +61,16 @@ fn an_archive_of_records_is_records() {
         let described = stdout(&run(&["describe", input]));
         assert!(described.starts_with("These are NCCL's own records"), "{input}: {described}");
     }
+    // With a trace after them it is an archive of traces.
+    let mut tar = tar::Builder::new(std::fs::File::create(&archive).unwrap());
+    tar.append_dir_all("hang", testdata("records/hang")).unwrap();
+    tar.append_path_with_name(testdata("ranks/rank0.json.gz"), "rank0.json.gz").unwrap();
+    tar.into_inner().unwrap();
+    let found = ask(
+        &[archive.to_str().unwrap()],
+        "SELECT (SELECT count(*) > 0 FROM slice), (SELECT count(*) FROM rank_status)",
+    );
+    assert_eq!(found, [["1", "0"]]);
 }
 
 #[test]

@@ -122,25 +122,29 @@ fn is_trace(head: &[u8]) -> bool {
     TRACE_KEYS.iter().any(|key| memchr::memmem::find(head, key).is_some())
 }
 
-/// What wrote the first file of an input that is of a known source; `None` if none is.
+/// What wrote the first file of an input that is of a known source; `None` if none is, and of an archive that has a trace, too.
 pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
     if let Some(reader) = with_holes(&input) {
         return Ok(Some(reader.source()));
     }
     let mut files = Files::new(input)?;
-    while let Some(File { bytes, .. }) = files.next()? {
+    let mut found = None;
+    loop {
+        let bytes = match files.next() {
+            Ok(Some(File { bytes, .. })) => bytes,
+            // Of an archive that breaks off the files before that are read.
+            Err(error) if found.is_none() => return Err(error),
+            _ => return Ok(found),
+        };
         let mut head = Vec::new();
         // An error here occurs again when the file is read.
         let _ = bytes.take(SNIFF as u64).read_to_end(&mut head);
-        if let Some(reader) = recognise(&head) {
-            return Ok(Some(reader.source()));
-        }
         // An archive of traces is not read to its end for that.
         if is_trace(&head) {
             return Ok(None);
         }
+        found = found.or_else(|| recognise(&head).map(|reader| reader.source()));
     }
-    Ok(None)
 }
 
 /// Reads bytes as the records of a source, without looking at how they begin; a source without a reader has no records. The bytes are not
