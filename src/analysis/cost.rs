@@ -29,16 +29,20 @@ pub enum Order {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Distribution {
     /// The sum.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub total_ns: Ns,
     /// The mean.
     pub mean_ns: f64,
     /// The median; for an even number, the mean of the middle two.
     pub median_ns: f64,
     /// The smallest duration that at least 95 % do not exceed.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub p95_ns: Ns,
     /// The smallest.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub min_ns: Ns,
     /// The largest.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub max_ns: Ns,
     /// The sample standard deviation, as in `nsys stats`; 0 for a single value.
     pub std_dev_ns: f64,
@@ -91,8 +95,10 @@ pub struct Totals {
     /// The number of kernels.
     pub count: u64,
     /// How long they ran.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time_ns: Ns,
     /// How long no compute kernel ran beside them on their GPU.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed_ns: Ns,
     /// How long they are on the critical path of their rank alone; `None` unless that was asked for.
     #[serde(skip)]
@@ -144,10 +150,13 @@ pub struct Cost {
     /// The share of the summary's `wall_ns` in which any of them ran; `None` for an empty window.
     pub share_of_window: Option<f64>,
     /// How long no compute kernel ran beside them on their GPU.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed_ns: Ns,
     /// The rest of `gpu_time.total_ns`: a compute kernel ran beside them.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub overlapped_ns: Ns,
     /// How long they are on the critical path of their rank alone; `None` unless that was asked for.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub critical_ns: Option<Ns>,
     /// From the end of the launching call to the kernel's start, 0 for a kernel that starts earlier. Only for kernels attributed by correlation or
     /// flow; `None` if there are none.
@@ -163,6 +172,7 @@ pub struct Outliers {
     /// The number of these kernels.
     pub count: u64,
     /// How long they ran.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time_ns: Ns,
     /// The median of the others, in ns.
     pub others_median_ns: f64,

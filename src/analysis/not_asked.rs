@@ -24,6 +24,7 @@ pub struct FamilyTime {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
     /// How long they ran, in ns.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time_ns: Ns,
 }
 
@@ -39,6 +40,7 @@ pub struct PossibleTime {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
     /// How long they ran, in ns.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time_ns: Ns,
 }
 
@@ -47,10 +49,12 @@ pub struct PossibleTime {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NotAsked {
     /// How long all collectives ran, in ns.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collectives_ns: Ns,
     /// The collectives that the question leaves out, by family, longest first. Empty if it leaves none out.
     pub families: Vec<FamilyTime>,
     /// How long kernels ran that compute and communicate at once, in ns. They count as computation.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub fused_ns: Ns,
     /// Kernels of no known family that may be communication, by name, longest first. They count neither as collectives nor as computation.
     pub possibly_communication: Vec<PossibleTime>,

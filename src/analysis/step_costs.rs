@@ -32,18 +32,24 @@ pub struct StepCost {
     #[cfg_attr(test, schemars(with = "i64"))]
     pub ts_ns: Ns,
     /// How long the CPU was in it; the longest over several ranks.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub dur_ns: Ns,
     /// The number of GPUs that ran work of it.
     pub gpus: u64,
     /// From the first start to the last end of the work launched in it, summed over GPUs: the following times are shares of this.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_span_ns: Ns,
     /// When any kernel ran in that span, including kernels of other steps.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub busy_ns: Ns,
     /// When its compute kernels ran.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub compute_ns: Ns,
     /// When its collectives ran.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collectives_ns: Ns,
     /// When its collectives ran while no compute kernel did.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed_ns: Ns,
     /// The stack with the most exposed time among the chosen kernels; `None` if none of them has a stack.
     pub largest_stack: Option<LargestStack>,

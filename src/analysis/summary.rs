@@ -33,14 +33,19 @@ pub struct Summary {
     /// The number of GPUs that the times add up: those that ran work of the window, or all GPUs of the trace if there is no `gpu_span`.
     pub gpus: u64,
     /// The length of `gpu_span` on each GPU, added up; without one, the window's length times the number of GPUs. The other times are shares of this.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub wall_ns: Ns,
     /// When any kernel ran. Within a `gpu_span`, this counts every kernel; the other times count only what was launched in the window.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub busy_ns: Ns,
     /// When compute kernels ran: all kernels but collectives.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub compute_ns: Ns,
     /// When collectives ran: kernels of the known and the user's own families, and chosen kernels whose names say so.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collectives_ns: Ns,
     /// When collectives ran and no compute kernel did.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed_ns: Ns,
     /// The kernel names with the most total time, among kernels launched in the window, or started in it if there is no `gpu_span`.
     #[cfg_attr(test, schemars(length(max = 5)))]

@@ -29,6 +29,7 @@ pub struct WaitsForAbsent {
     /// The ranks that are not here, or left no kernels, of groups that have some here.
     pub ranks: Vec<u32>,
     /// How long the collectives of the ranks here waited for them, or transferred slowly, at least.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited_ns: Ns,
     /// The number of collectives that did, each counted once.
     pub collectives: u64,

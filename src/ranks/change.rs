@@ -52,10 +52,13 @@ pub struct RunWaits {
     /// The number of these at which one rank was late.
     pub late: u64,
     /// How long their kernels ran, over all ranks.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub measured_ns: Ns,
     /// How much of that was waiting for another rank.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited_ns: Ns,
     /// The rest of the measured time.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer_ns: Ns,
     /// How the clocks were compared, as in `ranks`.
     #[cfg_attr(test, schemars(extend("enum" = ["align", "trust", "none", "refused"])))]
@@ -69,8 +72,10 @@ pub struct Waits {
     /// The number of collective kernels.
     pub kernels: u64,
     /// How long they waited for other ranks.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited_ns: Ns,
     /// How long others waited for them.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused_ns: Ns,
     /// How often they were late.
     pub late_count: u64,

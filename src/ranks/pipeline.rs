@@ -71,31 +71,43 @@ pub struct Stage {
     #[cfg_attr(test, schemars(length(min = 1)))]
     pub ranks: Vec<u32>,
     /// How long the steps are: from the first start to the last end on any rank.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub length_ns: Ns,
     /// For how long kernels, copies and fills run.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub compute_ns: Ns,
     /// The same of each of its ranks.
     #[serde(skip)]
     pub computes: Vec<Ns>,
     /// How much of that belongs to the forward pass; `None` if that is not known. Both may run at once; the optimizer belongs to neither.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub forward_ns: Option<Ns>,
     /// How much belongs to the backward pass.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub backward_ns: Option<Ns>,
     /// For how long collectives, sends and receives alone run, without waiting.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer_ns: Ns,
     /// For how long it waits for the stage before it.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waits_for_previous_ns: Ns,
     /// For how long it waits for the stage after it.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waits_for_next_ns: Ns,
     /// For how long it waits in collectives.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waits_in_collectives_ns: Ns,
     /// For how long nothing runs.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub idle_ns: Ns,
     /// How much of its waiting and idling is before it has sent anything back.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub warm_up_ns: Ns,
     /// After that, until its last microbatch has gone forward.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub steady_ns: Ns,
     /// After that.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub cool_down_ns: Ns,
 }
 

@@ -14,22 +14,6 @@ use std::ops::{Add, AddAssign, Sub};
 #[serde(transparent)]
 pub struct Ns(pub i64);
 
-/// Most times of answers are lengths, and not negative; fields that may be say so.
-#[cfg(feature = "schema")]
-impl schemars::JsonSchema for Ns {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        u64::schema_name()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        u64::json_schema(generator)
-    }
-}
-
 impl Ns {
     /// The origin of the clock, or no time at all.
     pub const ZERO: Ns = Ns(0);

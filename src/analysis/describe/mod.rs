@@ -126,6 +126,7 @@ pub struct TraceDescription {
     #[cfg_attr(test, schemars(with = "i64"))]
     pub start_ns: Ns,
     /// The length of the span of its slices.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub length_ns: Ns,
     /// The size of its decompressed text in bytes.
     pub text_bytes: u64,

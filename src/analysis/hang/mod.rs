@@ -75,6 +75,7 @@ pub struct Standstill {
     /// In how many groups.
     pub group_count: usize,
     /// How far the answers are apart; `None` if they do not say when they were given.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub duration_ns: Option<Ns>,
 }
 
@@ -111,6 +112,7 @@ pub struct HangReport {
     /// Of recordings that show a hang: whether the job was still when they were read; `None` of other records.
     pub still: Option<Still>,
     /// For how long nothing had moved, or how far apart the readings are between which ranks went on.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub still_ns: Option<Ns>,
     /// Counts that do not move, if nothing else is to be seen.
     pub standstill: Option<Standstill>,

@@ -28,6 +28,7 @@ pub struct RankProcess {
     /// The CUDA device.
     pub gpu: Option<i64>,
     /// How much older its last operation is than the newest of all ranks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub idle_ns: Option<Ns>,
     /// Since when it does nothing more: when it enqueued the last operation, since the Unix epoch.
     #[cfg_attr(test, schemars(with = "Option<i64>"))]

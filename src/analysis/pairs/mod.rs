@@ -74,6 +74,7 @@ pub struct Pairing {
     /// The number of pairs in which the node's name derives from the operator's.
     pub named_alike: u64,
     /// The GPU time of the nodes in the other pairs, including collectives.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub named_otherwise_ns: Ns,
     /// The number of the profiler's flows (`fwdbwd`) from the forward pass to these nodes, plus those in the window that arrive at no node.
     pub flows: u64,
@@ -176,6 +177,7 @@ pub struct Side {
     /// The number of operators: in the forward pass those that made a node, each once; in the backward pass the nodes, as often as they ran.
     pub operators: u64,
     /// How long they ran on the CPU, including everything they called: nested operators count twice.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub cpu_time_ns: Ns,
     /// What they launched.
     #[serde(flatten)]
@@ -189,17 +191,21 @@ pub struct Load {
     /// The number of kernels that are not collectives.
     pub kernels: u64,
     /// How long these ran.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time_ns: Ns,
     /// The number of those kernels launched by forward operators within the backward pass: recomputed activations, or gradients that are
     /// differentiated again.
     pub recomputed: u64,
     /// How long these ran.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub recomputed_ns: Ns,
     /// The number of collective kernels.
     pub collectives: u64,
     /// How long these ran.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collective_time_ns: Ns,
     /// How much of that time no other kernel but collectives ran on their GPU.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collective_exposed_ns: Ns,
 }
 

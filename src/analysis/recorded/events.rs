@@ -23,6 +23,7 @@ pub struct EventRow {
     /// The number of events with a start and an end.
     pub timed: u64,
     /// The summed duration of these; several may run at once.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub time_ns: Ns,
     /// The bytes they moved; `None` for kinds that move none.
     pub bytes: Option<u64>,

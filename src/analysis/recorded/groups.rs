@@ -27,6 +27,7 @@ pub struct GroupRow {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub ranks: u64,
     /// The median duration of those with a start and an end; `None` if none has both.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub median_ns: Option<Ns>,
 }
 

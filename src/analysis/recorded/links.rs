@@ -35,6 +35,7 @@ pub struct LinkRow {
     /// The bytes on the wire; `None` if no operation has them.
     pub bytes: Option<u64>,
     /// How long at least one step was in flight; `None` if times are unknown.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub busy_ns: Option<Ns>,
     /// Bytes divided by time, in GB/s (10^9 bytes), over operations for which both are known; `None` if there are none.
     pub gb_per_s: Option<f64>,

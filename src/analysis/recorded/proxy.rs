@@ -16,12 +16,16 @@ use crate::time::Ns;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Phases {
     /// Waiting for the GPU to fill the buffer of a send, or to empty that of a receive.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_wait_ns: Ns,
     /// Sends waiting for room at the receiver.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub peer_wait_ns: Ns,
     /// On the network; for a receive, this includes waiting for the sending rank.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub network_ns: Ns,
     /// Flushing received data to the GPU.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub flush_ns: Ns,
 }
 

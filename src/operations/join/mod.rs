@@ -95,6 +95,7 @@ pub struct JoinedGroup {
     #[cfg_attr(test, schemars(with = "Option<i64>"))]
     pub offset_ns: Option<Ns>,
     /// How far the pairs are from that: the median of the distances.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub deviation_ns: Option<Ns>,
 }
 

@@ -123,8 +123,10 @@ pub struct EntryRank {
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub last_share: f64,
     /// How much later than the second to last rank, summed over these calls.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub added_ns: Ns,
     /// The largest lag.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub largest_lag_ns: Ns,
     /// When the rank entered that call: in ns on its own clock, minus the offset of its host.
     #[cfg_attr(test, schemars(with = "i64"))]
@@ -165,11 +167,13 @@ pub struct Delay {
     /// The index of its row in `ranks`.
     pub row: usize,
     /// How much later than the median of its peers it entered.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub lag_ns: Ns,
     /// The time since the first call of any rank.
     #[cfg_attr(test, schemars(with = "i64"))]
     pub after_ns: Ns,
     /// The median of the ranks' largest lags.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub usual_ns: Ns,
 }
 

@@ -44,12 +44,16 @@ pub struct RankReport {
     /// The number at which this is unknown, because the kernel of a present rank is missing.
     pub doubtful: u64,
     /// The total time of the collective kernels of all ranks.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_ns: Ns,
     /// The total time of the kernels of the measured collectives.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub measured_ns: Ns,
     /// How much of the measured time was waiting for another rank.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited_ns: Ns,
     /// The rest of the measured time.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer_ns: Ns,
     /// By rank, ascending.
     pub ranks: Vec<RankWaits>,
@@ -107,18 +111,24 @@ pub struct RankWaits {
     /// The number of collective kernels it ran.
     pub kernels: u64,
     /// Their total time.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_ns: Ns,
     /// The part of that time in which no compute kernel ran beside them.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed_ns: Ns,
     /// How long its measured kernels waited for others.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited_ns: Ns,
     /// How long others waited for it where it came last.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused_ns: Ns,
     /// The number of collectives at which it was late.
     pub late_count: u64,
     /// How long its measured kernels ran without waiting.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer_ns: Ns,
     /// How long its collectives ran where the trace of another rank had ended or not begun. They are not measured.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub left_out_ns: Ns,
     /// Its waits judged by the lengths of kernels alone, without any clock; only for collectives at which every rank waits for every other.
     pub by_lengths: ByLengths,
@@ -129,6 +139,7 @@ pub struct RankWaits {
     #[cfg_attr(test, schemars(extend("minimum" = null)))]
     pub drift_ns_per_ms: f64,
     /// The possible error of the offset; `None` without one.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub uncertainty_ns: Option<Ns>,
     /// The lowest and the highest possible offset, in ns; null without a limit.
     #[cfg_attr(test, schemars(with = "(Option<i64>, Option<i64>)"))]
@@ -144,6 +155,7 @@ pub struct RankWaits {
     #[cfg_attr(test, schemars(with = "Option<crate::operations::written::Window>"))]
     pub gpu_span: Option<Window>,
     /// The length of this span, or of the window, summed over its GPUs; 0 without GPUs.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub wall_ns: Ns,
 }
 
@@ -152,8 +164,10 @@ pub struct RankWaits {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ByLengths {
     /// How long it waited.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited_ns: Ns,
     /// How long others waited for it where it was late.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused_ns: Ns,
     /// The number of collectives at which it was late.
     pub late_count: u64,
@@ -184,22 +198,28 @@ pub struct StackWaits {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
     /// How long they ran.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_ns: Ns,
     /// How long the measured ones waited.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited_ns: Ns,
     /// How long no compute kernel ran beside them.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed_ns: Ns,
     /// Why not, the reason with most of that first; empty if nothing is exposed or known.
     pub exposed_for: Vec<ExposedFor>,
     /// How much earlier the job ends if they take no time once all members have arrived; `None` where that was not asked, and where reruns are too wrong.
     pub without_transfer_saves_ns: Option<i64>,
     /// How long others waited for kernels of this stack.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused_ns: Ns,
     /// The number of late kernels.
     pub late_count: u64,
     /// How long the measured ones ran without waiting.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer_ns: Ns,
     /// The ranks that were waited for, each with that time in ns, longest first.
+    #[cfg_attr(test, schemars(with = "Vec<(u32, u64)>"))]
     pub late_ranks: Vec<(u32, Ns)>,
     /// Bus bandwidths; `None` if no size is known.
     pub bandwidth: Option<TransferBandwidth>,
@@ -277,8 +297,10 @@ pub struct GroupWaits {
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub collectives: u64,
     /// How long the measured collectives waited, over its ranks.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited_ns: Ns,
     /// How long they ran without waiting.
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer_ns: Ns,
     /// For an inferred group: how many times farther than its ranks' the ends of other ranks' kernels are; `None` if no others ran the same.
     #[cfg_attr(test, schemars(range(min = 1)))]
@@ -286,6 +308,7 @@ pub struct GroupWaits {
     /// Whether waiting was measured with clocks; otherwise by the lengths of kernels.
     pub by_clocks: bool,
     /// The ranks that were waited for, each with that time in ns, longest first.
+    #[cfg_attr(test, schemars(with = "Vec<(u32, u64)>"))]
     pub late_ranks: Vec<(u32, Ns)>,
 }
 
@@ -299,16 +322,22 @@ pub struct StepWaits {
     /// Its name on the lowest rank that has it; a span is named by its ends.
     pub name: String,
     /// How long it is on each rank, in ns, in the order of `ranks`; null where a rank has no such step, and of spans.
+    #[cfg_attr(test, schemars(with = "Vec<Option<u64>>"))]
     pub length_ns: Vec<Option<Ns>>,
     /// How long any kernel that was launched in it ran on each rank's GPUs, in ns, in the order of `ranks`; 0 of spans, and where it is not recorded.
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub busy_ns: Vec<Ns>,
     /// The same of kernels that are no collectives.
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub compute_ns: Vec<Ns>,
     /// How long each rank waited, in ns, in the order of `ranks`.
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub waited_ns: Vec<Ns>,
     /// How long others waited for each rank, in ns, in the order of `ranks`.
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub caused_ns: Vec<Ns>,
     /// How long each rank's measured collectives ran without a compute kernel beside them, in ns, in the order of `ranks`.
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub exposed_ns: Vec<Ns>,
 }
 
@@ -373,10 +402,13 @@ pub struct ClockReport {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ResidualFields {
     /// How far apart the ends of a collective are after alignment: the median. `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub residual_median_ns: Option<Ns>,
     /// The same for 95 of 100 ends; `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub residual_p95_ns: Option<Ns>,
     /// The same for the worst; `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub residual_max_ns: Option<Ns>,
 }
 
