@@ -102,7 +102,10 @@ impl Question<'_> {
             || transplant::measure(self),
             || {
                 let jobs = if all.is_empty() { Vec::new() } else { Control::shuffled(self, &job.times, 0) };
-                let run = |at: usize| jobs.get(at.wrapping_sub(ASKED)).cloned().unwrap_or_else(|| all_at_once(at));
+                let run = |at: usize| match at.checked_sub(ASKED) {
+                    Some(job) => jobs[job].clone(),
+                    None => all_at_once(at),
+                };
                 let mut ends = self.ends(ASKED + jobs.len(), run);
                 let of_jobs = ends.split_off(ASKED);
                 (

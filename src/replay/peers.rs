@@ -65,7 +65,7 @@ pub struct Peers {
     pub alike: Alike,
     /// By node of the job's graph: its work, in ns. A thread's work at a node that its peers lack counts at the next node that they have.
     pub work: Vec<i64>,
-    /// By node: whether that is not its own time. Few are, so that the work of most is found at one place of memory.
+    /// By node: whether that is not its own time. Where it is, a run's own time says it alone, which is one place of memory instead of three.
     is_moved: Vec<bool>,
     /// By node of the job's graph: its excess, in ns.
     pub excess: Vec<i64>,

@@ -19,7 +19,7 @@ pub(crate) struct Column<Row, Context = ()> {
     id: &'static str,
     /// Its header for people; empty for a column of programs alone.
     pub(crate) header: &'static str,
-    /// What it means, if that of its header is not known to all tables.
+    /// What it means in its table; empty where that is what its header means in all tables.
     pub(crate) meaning: &'static str,
     align: Align,
     rank: Option<u8>,

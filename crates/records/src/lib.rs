@@ -236,7 +236,7 @@ fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'stati
 /// Whether a file may be the log of a program: lines of text that is not JSON.
 fn is_log(head: &[u8]) -> bool {
     let first = head.trim_ascii_start().first();
-    text::is_utf8(head)
+    input::is_utf8(head)
         && !head.contains(&0)
         && !is_trace(head)
         && first.is_some_and(|byte| !matches!(byte, b'{' | b'<'))

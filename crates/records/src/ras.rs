@@ -13,6 +13,7 @@ use super::reader::{Reading, RecordReader};
 use super::tables::RankStatus;
 use super::text;
 use crate::operation::{Communicator, Source};
+use nccl_stacks_trace::input::is_utf8;
 use nccl_stacks_trace::names::values::result_of_number;
 use nccl_stacks_trace::time::Ns;
 
@@ -85,7 +86,7 @@ fn is_for_people(head: &[u8]) -> bool {
         .split(|byte| *byte == b'\n')
         .any(|line| line.starts_with(b"NCCL version ") || line.starts_with(b"RCCL version "));
     let is_answer = begins && has("Job summary") && has("Communicators...");
-    text::is_utf8(&head[..head.len().min(512)]) && (is_answer || has("RAS Monitor Mode") || has("] PEER_"))
+    is_utf8(&head[..head.len().min(512)]) && (is_answer || has("RAS Monitor Mode") || has("] PEER_"))
 }
 
 struct Answer {

@@ -50,11 +50,6 @@ pub(super) fn contains(text: &[u8], words: &str) -> bool {
     memchr::memmem::find(text, words.as_bytes()).is_some()
 }
 
-/// Whether a text that may be cut off anywhere is UTF-8 so far.
-pub(super) fn is_utf8(text: &[u8]) -> bool {
-    std::str::from_utf8(text).map_or_else(|error| error.error_len().is_none(), |_| true)
-}
-
 /// The name of a collective in nccl-tests, or as recorded if nccl-tests does not have it.
 pub(super) fn collective_name(recorded: &str) -> &str {
     Collective::of_record(recorded).map_or(recorded, |of| of.name())

@@ -21,7 +21,7 @@ pub(super) fn document(report: &HangReport) -> Document {
         Outcome::Lagging => "A rank has done less than others",
         Outcome::Unclear => "Unclear whether the job hangs",
         Outcome::NothingSeen => "Nothing seen",
-        _ => "No hang",
+        Outcome::Clear => "No hang",
     };
     Document {
         title: title.to_owned(),

@@ -292,7 +292,7 @@ fn word(cell: &Cell) -> String {
         CellState::Waiting => "waits",
         CellState::Enqueued => "unknown, called",
         CellState::Done => "done",
-        _ => "no records",
+        CellState::Unknown => "no records",
     };
     cell.sequence.map_or(word.to_owned(), |sequence| format!("{word} {sequence}"))
 }

@@ -37,8 +37,9 @@ const COLUMNS: &[Column<RankWaits>] = &[
     Column::number_at(4, "", "transfer", |rank, ()| Cell::known(rank.known(rank.transfer_ns), Cell::Time)),
     Column::number_at(3, "", "queue empty", |rank: &RankWaits, ()| Cell::known(rank.queue_empty_share, Cell::Share))
         .means("the share of its time in which nothing was queued on its GPU"),
-    Column::dropped(2, Align::Right, "clock", |rank: &RankWaits, ()| clock(rank))
-        .means("how far its clock is ahead of the job's, and how certain that is"),
+    Column::dropped(2, Align::Right, "clock", |rank: &RankWaits, ()| clock(rank)).means(
+        "how far its clock is ahead of that of the lowest rank that it is aligned with, and how certain that is",
+    ),
 ];
 
 /// The table of a page.

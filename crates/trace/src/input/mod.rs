@@ -22,6 +22,7 @@ use crate::error::Error;
 use containers::Opener;
 use containers::limit::Limits;
 pub use containers::limit::{self, failure};
+pub use containers::source::is_utf8;
 use containers::source::{Bytes, Head, Region, Source};
 pub use formats::{Trace, formats};
 pub use reader::{Collect, Reading, Shard, Summary};

@@ -5,6 +5,7 @@
 
 use memchr::memmem;
 
+use super::containers::source::is_utf8;
 use super::proto::wire::{take_bytes, take_number, varint};
 use crate::event::{Format, Support};
 
@@ -180,8 +181,7 @@ fn is_chakra(head: &[u8]) -> bool {
 
 /// Printable characters, possibly without the end of the last one.
 fn is_text(bytes: &[u8]) -> bool {
-    let is_utf8 = std::str::from_utf8(bytes).err().is_none_or(|error| error.error_len().is_none());
-    is_utf8 && !bytes.is_empty() && !bytes.iter().any(u8::is_ascii_control)
+    is_utf8(bytes) && !bytes.is_empty() && !bytes.iter().any(u8::is_ascii_control)
 }
 
 #[cfg(test)]

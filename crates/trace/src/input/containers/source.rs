@@ -14,6 +14,11 @@ pub(in crate::input) type Bytes = Box<dyn Read + Send>;
 /// How many bytes decide the format: enough for tar's mark at offset 257.
 pub(in crate::input) const SNIFF: usize = 512;
 
+/// Whether a text that may be cut off anywhere is UTF-8 so far.
+pub fn is_utf8(text: &[u8]) -> bool {
+    std::str::from_utf8(text).err().is_none_or(|error| error.error_len().is_none())
+}
+
 pub(in crate::input) enum Source {
     File(Region),
     Stream(Bytes),

@@ -7,6 +7,7 @@ use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::{Format, Kind, Support, TrackItem, Writer};
 use crate::input::containers::Turn;
+use crate::input::containers::source::is_utf8;
 use crate::input::reader::{File, Fit, Reading, Refusal, Shard, Summary, TraceReader, source_failure};
 
 const BATCH: usize = 1 << 16;
@@ -29,11 +30,7 @@ impl TraceReader for Stream {
     /// packets always have (the numbers of clocks and the types of events are some). A file that begins with a newline, is not text and opens
     /// no JSON may be packets of which the first is damaged: their reader can say where it breaks.
     fn sniff(head: &[u8]) -> Fit {
-        let is_text = || {
-            // The head may end within a character.
-            let is_utf8 = std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none());
-            is_utf8 && head.iter().all(|byte| byte.is_ascii_whitespace() || *byte >= b' ')
-        };
+        let is_text = || is_utf8(head) && head.iter().all(|byte| byte.is_ascii_whitespace() || *byte >= b' ');
         if head.first() != Some(&b'\n') || is_text() {
             return Fit::No;
         }
