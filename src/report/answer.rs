@@ -8,6 +8,7 @@ use super::document::Document;
 use super::form::Form;
 use super::format::visible;
 use super::html::Page;
+use super::table::Table;
 use super::{OnPage, Screen, json};
 
 /// An answer that can be written in several forms.
@@ -30,8 +31,18 @@ pub trait Answer {
     /// Everything, for programs.
     fn data(&self) -> impl Serialize;
 
-    /// Writes what follows the document in the forms for people.
-    fn body(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()>;
+    /// The tables for people, in their order.
+    fn tables(&self) -> Vec<Table> {
+        Vec::new()
+    }
+
+    /// Writes what follows the document in the forms for people: the tables, each below its title if there are several.
+    fn body(&self, _form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        match &self.tables()[..] {
+            [table] => write!(out, "\n{}", table.text(screen.width)),
+            tables => tables.iter().try_for_each(|table| table.write(screen, out)),
+        }
+    }
 
     fn forms() -> impl Iterator<Item = Form> {
         Form::OF_ALL.iter().chain(Self::OWN_FORMS).copied()
@@ -46,13 +57,14 @@ pub trait Answer {
         Err(no_such_form(Form::Html))
     }
 
-    /// The page without tables and commands.
+    /// The page without commands.
     fn page_of(&self, kind: &'static str, names: String, on_page: &OnPage) -> io::Result<Page<'static>> {
         let tables = Self::OWN_FORMS.iter().filter(|form| **form == Form::Csv);
         Ok(Page {
             kind,
             names,
             document: self.document(),
+            sheets: self.tables(),
             documents: vec![(kind, self.bytes(Form::Json)?)],
             tables: tables.map(|form| Ok((kind, self.bytes(*form)?))).collect::<io::Result<_>>()?,
             notes: on_page.notes.clone(),

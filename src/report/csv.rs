@@ -1,23 +1,4 @@
-//! Rows for spreadsheets: numbers without units (the header names them), empty cells for unknown values.
-
-use std::io::{self, Write};
-
-use super::column::Column;
-
-/// Writes a header, then the rows, each with its context.
-pub(super) fn write_rows<'r, Row: 'r, Context: 'r>(
-    columns: impl Iterator<Item = &'r Column<Row, Context>> + Clone,
-    rows: impl Iterator<Item = (&'r Row, Context)>,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(columns.clone().filter_map(Column::name))?;
-    for (row, context) in rows {
-        let named = columns.clone().filter(|column| column.name().is_some());
-        writer.write_record(named.map(|column| column.cell(row, &context).plain()))?;
-    }
-    writer.flush()
-}
+//! CSV that spreadsheet programs open.
 
 /// CSV in which no cell starts like a spreadsheet formula, with `=`, `+`, `-`, `@`, a tab or a carriage return: such a cell gets a leading `'`,
 /// which marks it as text. Numbers stay as they are.

@@ -1,7 +1,7 @@
 //! Short lists in errors and notes: the slices to choose from, or the kernels that a trace has instead.
 
-use super::column::{Column, Table};
-use super::format::{count, duration, shorten_right, thread, visible};
+use super::format::{thread, visible};
+use super::table::{Cell, Column, Table, name, number, words};
 use crate::analysis::missing::NameCount;
 use crate::analysis::window::{Candidate, several_processes};
 
@@ -9,34 +9,31 @@ use crate::analysis::window::{Candidate, several_processes};
 type Context = (usize, bool);
 
 const CANDIDATES: &[Column<Candidate, Context>] = &[
-    Column::right("index", |_, (index, _)| index.to_string()),
-    Column::right("start (ns)", |candidate, _| candidate.window.start.to_string()),
-    Column::right("duration", |candidate, _| duration(candidate.window.duration())),
-    Column::right("kernels", |candidate, _| count(candidate.kernels)),
-    Column::right("GPU time", |candidate, _| duration(candidate.gpu_time)),
-    Column::left("thread", |candidate, (_, several)| thread(candidate, *several)),
-    Column::left("name", |candidate, _| visible(&candidate.name).into_owned()),
+    number("", "index").read(|_, (index, _)| Cell::Id(*index as i64)),
+    number("", "start (ns)").read(|candidate, _| Cell::Id(candidate.window.start.0)),
+    number("", "duration").read(|candidate, _| Cell::Time(candidate.window.duration())),
+    number("", "kernels").read(|candidate, _| Cell::Count(candidate.kernels)),
+    number("", "GPU time").read(|candidate, _| Cell::Time(candidate.gpu_time)),
+    words("", "thread").read(|candidate, (_, several)| Cell::Text(thread(candidate, *several))),
+    name("name").read(|candidate, _| Cell::Text(visible(&candidate.name).into_owned())),
 ];
 
-const NAME_COUNTS: &[Column<NameCount>] =
-    &[Column::right("count", |row, ()| count(row.count)), Column::left("name", |row, ()| visible(&row.name).into())];
+const NAME_COUNTS: &[Column<NameCount>] = &[
+    number("", "count").read(|row, ()| Cell::Count(row.count)),
+    name("name").room(0).read(|row, ()| Cell::Text(visible(&row.name).into_owned())),
+];
 
 /// The first slices that match a name, each with its index and start, either of which selects it.
 pub fn candidates(found: &[Candidate], limit: usize) -> String {
     let several = several_processes(found);
-    let rows = found.iter().take(limit).enumerate().map(|(index, candidate)| (candidate, (index, several)));
-    let mut text = Table::from_rows(CANDIDATES, rows).text();
-    if found.len() > limit {
-        text.push_str(&format!(" … and {} more\n", found.len() - limit));
-    }
-    text
+    let rows = found.iter().enumerate().map(|(index, candidate)| (candidate, (index, several)));
+    Table::new("candidates", "Slices", CANDIDATES, rows).first(Some(limit)).text(None)
 }
 
 /// Names and how often they occur, in lines of at most `width`. Kernel names are shortened at their end: a pattern may be the start of a
 /// name, so what is left still finds them.
 pub fn name_counts(rows: &[NameCount], width: usize) -> String {
-    let text = Table::from_rows(NAME_COUNTS, rows.iter().map(|row| (row, ()))).text();
-    text.lines().map(|line| format!("{}\n", shorten_right(line, width))).collect()
+    Table::new("names", "Names", NAME_COUNTS, rows.iter().map(|row| (row, ()))).text(Some(width))
 }
 
 #[cfg(test)]
@@ -47,6 +44,6 @@ mod tests {
     fn tables_line_up() {
         let rows = [("ncclDevKernel_A", 97), ("gather", 1)].map(|(name, count)| NameCount { name: name.into(), count });
         assert_eq!(name_counts(&rows, 80), " count  name\n    97  ncclDevKernel_A\n     1  gather\n");
-        assert_eq!(name_counts(&rows, 16), " count  name\n    97  ncclDev…\n     1  gather\n");
+        assert_eq!(name_counts(&rows, 16), " count  name\n    97  ncclDe…\n     1  gather\n");
     }
 }

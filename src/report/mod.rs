@@ -1,9 +1,8 @@
 //! Answers in all their forms. What every form says of an answer is its [`Document`]; an [`Answer`] adds what a form shows besides. Nothing is
-//! computed here, and nothing is written to a terminal. [`format`](mod@format) defines the notation of numbers and names, `column` the layout
-//! of tables.
+//! computed here, and nothing is written to a terminal. [`format`](mod@format) defines the notation of numbers and names, `table` their
+//! layout.
 
 pub mod answer;
-mod column;
 mod csv;
 mod damage;
 pub mod damage_lines;
@@ -25,8 +24,8 @@ pub mod recording;
 pub mod results;
 #[cfg(test)]
 mod schemas;
-mod sheet;
 pub mod stacks;
+mod table;
 
 use crate::analysis::timeline::Timeline;
 pub use crate::analysis::weight::Weight;

@@ -5,11 +5,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::recorded::flows::{self, Finding, FlowRunReport};
+use nccl_stacks::analysis::recorded::RecordsReport;
+use nccl_stacks::analysis::recorded::flows::{self, Finding, FlowReport, FlowRunReport};
 use nccl_stacks::export::flow_rank::aggregate;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_all};
-use nccl_stacks::report::recorded::flows::{csv, table as table_of, text};
+use nccl_stacks::report::recorded::RecordsAnswer;
+use nccl_stacks::report::recorded::flows::text;
+use nccl_stacks::report::{Answer, Form};
 
 use crate::support::program::{program, stderr};
 use crate::support::random::Random;
@@ -235,12 +238,8 @@ fn a_ring_of_three_ranks_by_hand() {
     assert_eq!(stages, [one, one].concat());
     // Of each loop's four steps the labels have two wrong in the half where they differ: steps 2, 3, 4 and 5.
     assert_eq!(run.findings, [Finding::WrongStages { pattern: "RING_TWICE".to_owned(), wrong: 24, of: 48 }]);
-    let mut matrix = Vec::new();
-    csv(&report, &mut matrix).unwrap();
-    assert_eq!(
-        String::from_utf8(matrix).unwrap().lines().nth(1).unwrap().rsplit('/').next().unwrap(),
-        "ring,0,2,8,8000"
-    );
+    let matrix = written(&report, Form::Csv);
+    assert_eq!(matrix.lines().nth(1).unwrap().rsplit('/').next().unwrap(), "ring,0,2,8,8000");
     let links: Vec<_> = run.matrix.iter().map(|link| (link.from, link.to, link.steps, link.bytes)).collect();
     assert_eq!(links, [(0, 2, 8, 8000), (1, 0, 8, 8000), (2, 1, 8, 8000)]);
 }
@@ -359,10 +358,13 @@ fn no_damage_panics() {
     assert!(understood > 200, "{understood}");
 }
 
-fn report_text(report: &flows::FlowReport) -> String {
-    let mut matrix = Vec::new();
-    csv(report, &mut matrix).unwrap();
-    text(report) + &table_of(report) + &String::from_utf8(matrix).unwrap()
+fn report_text(report: &FlowReport) -> String {
+    RecordsAnswer::forms().map(|form| written(report, form)).collect()
+}
+
+fn written(report: &FlowReport, form: Form) -> String {
+    let report = RecordsReport { flows: Some(report.clone()), ..RecordsReport::default() };
+    String::from_utf8(RecordsAnswer::new(&report, "flows").bytes(form).unwrap()).unwrap()
 }
 
 fn read_bytes(test: &str, bytes: &[u8]) -> Records {

@@ -6,40 +6,40 @@ use std::io::{self, Write};
 use crate::analysis::cost::{Order, Totals};
 use crate::analysis::delta::{Divided, SideTotals};
 use crate::analysis::diff::{Change, Diff};
-use crate::report::column::Column;
-use crate::report::csv::write_rows;
 use crate::report::stacks::folded;
+use crate::report::table::{Cell, Column, Table, number, words, write_csv};
 
+/// The context is what both sides are divided by.
 const COLUMNS: &[Column<Change, Divided>] = &[
-    Column::right("count_before", |stack, _| known(stack.before, |totals| totals.count.to_string())),
-    Column::right("count_after", |stack, _| known(stack.after, |totals| totals.count.to_string())),
-    Column::right("gpu_time_before_ns", |stack, _| known(stack.before, |totals| totals.gpu_time_ns.to_string())),
-    Column::right("gpu_time_after_ns", |stack, _| known(stack.after, |totals| totals.gpu_time_ns.to_string())),
-    Column::right("exposed_before_ns", |stack, _| known(stack.before, |totals| totals.exposed_ns.to_string())),
-    Column::right("exposed_after_ns", |stack, _| known(stack.after, |totals| totals.exposed_ns.to_string())),
-    Column::left("thread", |stack, _| stack.key.thread.clone().unwrap_or_default()),
-    Column::left("stack", |stack, _| folded::line(&stack.key)),
-    Column::left("per", |_, (per, ..)| per.name().to_owned()),
-    Column::right("divided_before_by", |_, (_, before, _)| before.to_string()),
-    Column::right("divided_after_by", |_, (.., after)| after.to_string()),
-    Column::right("count_before_each", |stack, _| each(stack.before, Order::Count)),
-    Column::right("count_after_each", |stack, _| each(stack.after, Order::Count)),
-    Column::right("gpu_time_before_each_ns", |stack, _| each(stack.before, Order::GpuTime)),
-    Column::right("gpu_time_after_each_ns", |stack, _| each(stack.after, Order::GpuTime)),
-    Column::right("exposed_before_each_ns", |stack, _| each(stack.before, Order::Exposed)),
-    Column::right("exposed_after_each_ns", |stack, _| each(stack.after, Order::Exposed)),
+    number("count_before", "").read(|stack, _| sum(stack.before, |totals| Cell::Count(totals.count))),
+    number("count_after", "").read(|stack, _| sum(stack.after, |totals| Cell::Count(totals.count))),
+    number("gpu_time_before_ns", "").read(|stack, _| sum(stack.before, |totals| Cell::Time(totals.gpu_time_ns))),
+    number("gpu_time_after_ns", "").read(|stack, _| sum(stack.after, |totals| Cell::Time(totals.gpu_time_ns))),
+    number("exposed_before_ns", "").read(|stack, _| sum(stack.before, |totals| Cell::Time(totals.exposed_ns))),
+    number("exposed_after_ns", "").read(|stack, _| sum(stack.after, |totals| Cell::Time(totals.exposed_ns))),
+    words("thread", "").read(|stack, _| Cell::Text(stack.key.thread.clone().unwrap_or_default())),
+    words("stack", "").read(|stack, _| Cell::Text(folded::line(&stack.key))),
+    words("per", "").read(|_, (per, ..)| Cell::Text(per.name().to_owned())),
+    number("divided_before_by", "").read(|_, (_, before, _)| Cell::Count(*before)),
+    number("divided_after_by", "").read(|_, (.., after)| Cell::Count(*after)),
+    number("count_before_each", "").read(|stack, _| each(stack.before, Order::Count)),
+    number("count_after_each", "").read(|stack, _| each(stack.after, Order::Count)),
+    number("gpu_time_before_each_ns", "").read(|stack, _| each(stack.before, Order::GpuTime)),
+    number("gpu_time_after_each_ns", "").read(|stack, _| each(stack.after, Order::GpuTime)),
+    number("exposed_before_each_ns", "").read(|stack, _| each(stack.before, Order::Exposed)),
+    number("exposed_after_each_ns", "").read(|stack, _| each(stack.after, Order::Exposed)),
 ];
 
-fn known(side: Option<SideTotals>, number: fn(Totals) -> String) -> String {
-    side.map_or(String::new(), |of_side| number(of_side.totals))
+fn sum(side: Option<SideTotals>, cell: fn(Totals) -> Cell) -> Cell {
+    Cell::some(side, |of_side| cell(of_side.totals))
 }
 
-fn each(side: Option<SideTotals>, measure: Order) -> String {
-    side.map_or(String::new(), |of_side| of_side.by(measure).to_string())
+fn each(side: Option<SideTotals>, measure: Order) -> Cell {
+    Cell::some(side, |of_side| Cell::Nanos(of_side.by(measure)))
 }
 
 /// Writes the stacks.
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     let divided = (diff.per, diff.before.divided_by, diff.after.divided_by);
-    write_rows(COLUMNS.iter(), diff.changes.iter().map(|stack| (stack, divided)), out)
+    write_csv(&[Table::for_programs("change", COLUMNS, diff.changes.iter().map(|stack| (stack, divided)))], out)
 }

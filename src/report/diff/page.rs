@@ -8,10 +8,9 @@ use crate::analysis::cost::Order;
 use crate::analysis::delta::Per;
 use crate::analysis::diff::{Change, Diff};
 use crate::report::answer::Answer;
-use crate::report::column::Column;
 use crate::report::format::{growth, shorten_middle};
 use crate::report::html::{Page, labels};
-use crate::report::sheet::Sheet;
+use crate::report::table::{Cell, Column, Table, name, number};
 
 /// The longest name outside of the page's documents: C++ and compiled code have names of any length.
 const NAME: usize = 400;
@@ -32,27 +31,24 @@ pub(super) fn page<'a>(answer: &DiffAnswer<'a>) -> io::Result<Page<'a>> {
             ("For CI: exit code 5 if exposed time grows by a tenth", " --fail-if 'exposed>+10%'"),
         ],
     );
-    Ok(Page { sheets: vec![("changes", sheet(diff, &labels))], commands, labels, ..page })
+    Ok(Page { sheets: vec![table(diff, &labels)], commands, labels, ..page })
 }
 
-const COLUMNS: &[Column<Change>] = &[
-    Column::right("count before", |of, ()| value(of.before, Order::Count)),
-    Column::right("after", |of, ()| value(of.after, Order::Count)),
-    Column::right("exposed before", |of, ()| value(of.before, Order::Exposed)),
-    Column::right("after", |of, ()| value(of.after, Order::Exposed)),
-    Column::right("change", |of, ()| growth(Order::Exposed, of.growth(Order::Exposed))),
+/// The context is the stack's label.
+const COLUMNS: &[Column<Change, String>] = &[
+    number("", "count before").read(|of, _| Cell::Text(value(of.before, Order::Count))),
+    number("", "after").read(|of, _| Cell::Text(value(of.after, Order::Count))),
+    number("", "exposed before").read(|of, _| Cell::Text(value(of.before, Order::Exposed))),
+    number("", "after").read(|of, _| Cell::Text(value(of.after, Order::Exposed))),
+    number("", "change").read(|of, _| Cell::Text(growth(Order::Exposed, of.growth(Order::Exposed)))),
+    name("from").read(|_, label| Cell::Text(label.clone())),
 ];
 
-fn sheet(diff: &Diff, labels: &[Vec<String>]) -> Sheet {
+fn table(diff: &Diff, labels: &[Vec<String>]) -> Table {
     let title = match diff.per {
         Per::Step => "Stacks that changed, per step",
         Per::Call => "Stacks that changed, per call",
         Per::Total => "Stacks that changed",
     };
-    Sheet::named(
-        title,
-        "from",
-        COLUMNS,
-        labels.iter().zip(&diff.changes).map(|(label, of)| (label.join(" in "), of, ())),
-    )
+    Table::new("changes", title, COLUMNS, diff.changes.iter().zip(labels.iter().map(|label| label.join(" in "))))
 }

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use crate::analysis::cost::Order;
 use crate::analysis::delta::Delta;
 use crate::analysis::diff::{Diff, Side};
-use crate::report::column::{Column, Table};
 use crate::report::damage;
 use crate::report::format::{change, percent_or_unknown, value};
+use crate::report::table::{Cell, Column, Table, number, words};
 use crate::time::Ns;
 
 /// A row of the table. `None` is left empty.
@@ -22,16 +22,19 @@ struct Row {
 }
 
 const COLUMNS: &[Column<Row>] = &[
-    Column::left("", |row, ()| row.label.to_owned()),
-    Column::all_right("before", |row, ()| row.before.map_or(String::new(), |number| value(row.unit, number))),
-    Column::all_right("after", |row, ()| row.after.map_or(String::new(), |number| value(row.unit, number))),
-    Column::all_right("change", |row, ()| {
+    words("", "").read(|row, ()| Cell::Text(row.label.to_owned())),
+    number("", "before")
+        .under_title()
+        .read(|row, ()| Cell::some(row.before, |number| Cell::Text(value(row.unit, number)))),
+    number("", "after")
+        .under_title()
+        .read(|row, ()| Cell::some(row.after, |number| Cell::Text(value(row.unit, number)))),
+    number("", "change").under_title().read(|row, ()| {
         let delta = row.before.zip(row.after).map(|(before, after)| Delta { before, after });
-        delta.map_or(String::new(), |delta| change(row.unit, delta))
+        Cell::some(delta, |delta| Cell::Text(change(row.unit, delta)))
     }),
-    Column::left("share", |row, ()| {
-        row.shares.map_or(String::new(), |shares| shares.map(percent_or_unknown).join(" → "))
-    }),
+    words("", "share")
+        .read(|row, ()| Cell::some(row.shares, |shares| Cell::Text(shares.map(percent_or_unknown).join(" → ")))),
 ];
 
 /// A time of a side.
@@ -89,5 +92,5 @@ pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     counts(what, sides.map(|side| Some(side.stacks as f64)));
     counts(" new", [None, Some(diff.new as f64)]);
     counts(" vanished", [Some(diff.vanished as f64), None]);
-    writeln!(out, "{}", Table::from_rows(COLUMNS, rows.iter().map(|row| (row, ()))).text())
+    writeln!(out, "{}", Table::new("sides", "Both sides", COLUMNS, rows.iter().map(|row| (row, ()))).text(None))
 }

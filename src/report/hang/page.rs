@@ -6,10 +6,9 @@ use super::HangAnswer;
 use super::words::operation;
 use crate::analysis::hang::{HangReport, HungGroup};
 use crate::report::answer::Answer;
-use crate::report::column::Column;
 use crate::report::format::ranks;
 use crate::report::html::Page;
-use crate::report::sheet::Sheet;
+use crate::report::table::{Cell, Column, Table, name, words};
 
 pub(super) fn hang<'a>(answer: &HangAnswer<'a>) -> io::Result<Page<'a>> {
     let page = answer.page_of("hang", answer.name.to_owned(), &answer.on_page)?;
@@ -24,22 +23,23 @@ pub(super) fn hang<'a>(answer: &HangAnswer<'a>) -> io::Result<Page<'a>> {
     let others = [("What the records have beside that", "")];
     commands.extend(answer.on_page.commands("hang", "records ", &others));
     let notes = [&page.document.notes[..], &page.notes].concat();
-    Ok(Page { sheets: vec![("groups", sheet(answer.report))], commands, notes, ..page })
+    Ok(Page { sheets: vec![groups(answer.report)], commands, notes, ..page })
 }
 
 const COLUMNS: &[Column<HungGroup>] = &[
-    Column::left("operation", |group, ()| operation(group.collective.as_deref(), group.sequence)),
-    Column::left("not enqueued by", |group, ()| list(&group.missing_ranks)),
-    Column::left("stuck on", |group, ()| list(&group.stuck_ranks)),
-    Column::left("other call on", |group, ()| list(&group.odd_ranks)),
-    Column::left("waiting", |group, ()| list(&group.waiting_ranks)),
+    words("", "operation").read(|group, ()| Cell::Text(operation(group.collective.as_deref(), group.sequence))),
+    words("", "not enqueued by").read(|group, ()| list(&group.missing_ranks)),
+    words("", "stuck on").read(|group, ()| list(&group.stuck_ranks)),
+    words("", "other call on").read(|group, ()| list(&group.odd_ranks)),
+    words("", "waiting").read(|group, ()| list(&group.waiting_ranks)),
+    name("group").read(|group, ()| Cell::Text(group.name.group.clone())),
 ];
 
-fn list(of: &[u32]) -> String {
-    if of.is_empty() { String::new() } else { ranks(of) }
+fn list(of: &[u32]) -> Cell {
+    if of.is_empty() { Cell::Empty } else { Cell::Text(ranks(of)) }
 }
 
-fn sheet(report: &HangReport) -> Sheet {
+fn groups(report: &HangReport) -> Table {
     let groups = report.hung.iter().chain(&report.lagging);
-    Sheet::named("Groups that wait", "group", COLUMNS, groups.map(|group| (group.name.group.clone(), group, ())))
+    Table::new("hung", "Groups that wait", COLUMNS, groups.map(|group| (group, ())))
 }

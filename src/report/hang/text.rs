@@ -8,8 +8,8 @@ use crate::analysis::hang::{
     Cell, CellState, ComparedPaths, Evidence, EvidenceKind, HangReport, HungGroup, MatrixRow, OpenGroup, RankProcess,
 };
 use crate::report::Screen;
-use crate::report::column::{Column, Table};
 use crate::report::format::{count, ranks, visible};
+use crate::report::table::Table;
 
 /// The width of the text where there is no screen.
 const WIDTH: usize = 80;
@@ -241,16 +241,11 @@ impl Page<'_> {
         if shown.is_empty() {
             return Ok(());
         }
-        let columns: &[Column<u32>] = &[Column::all_right("rank", |rank, ()| rank.to_string())];
-        let mut table = Table::from_rows(columns, shown.iter().map(|rank| (rank, ())));
-        for (row, letter) in groups.iter().zip(LETTERS) {
-            let by_rank: BTreeMap<u32, &Cell> = row.cells.iter().map(|cell| (cell.rank, cell)).collect();
-            table.push(
-                letter,
-                shown.iter().map(|rank| by_rank.get(rank).map_or(String::new(), |cell| word(cell))).collect(),
-            );
-        }
-        writeln!(out, "\n{}", table.text().trim_end())?;
+        let by_rank = |row: &MatrixRow| row.cells.iter().map(|cell| (cell.rank, word(cell))).collect();
+        let words: Vec<BTreeMap<u32, String>> = groups.iter().map(by_rank).collect();
+        let word = |rank: u32, group: usize| words[group].get(&rank).cloned().unwrap_or_default();
+        let table = Table::matrix("rank", &shown, &LETTERS[..groups.len()], word);
+        writeln!(out, "\n{}", table.text(None).trim_end())?;
         let left = [(all.len() - groups.len(), "group"), (members.len() - shown.len(), "rank")];
         let left: Vec<String> = left
             .iter()

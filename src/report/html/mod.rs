@@ -26,7 +26,7 @@ use timeline::Streams;
 
 use super::document::{Document, FINDINGS, Finding, Link};
 use super::format::{count, shell_word, visible};
-use super::sheet::Sheet;
+use super::table::Table;
 use crate::analysis::origin::{Frames, names};
 
 /// The modules of `page/`, joined by the build, and the lines that unpack them in the browser.
@@ -51,8 +51,8 @@ pub struct Page<'a> {
     pub(crate) names: String,
     /// What all forms say. The page has its first [`FINDINGS`] findings.
     pub(crate) document: Document,
-    /// The tables, by name. Without scripts the page shows the top of each; with scripts, that of the first until its view is there.
-    pub(crate) sheets: Vec<(&'static str, Sheet)>,
+    /// The tables. Without scripts the page shows the top of each; with scripts, that of the first until its view is there.
+    pub(crate) sheets: Vec<Table>,
     /// The answers for programs, by the name of their schema.
     pub(crate) documents: Documents,
     /// The same with only the first stacks, if the page would be too large.
@@ -103,10 +103,10 @@ impl Page<'_> {
             env!("NCCL_STACKS_PAGE_STYLE"),
         )?;
         self.write_verdict(&above, out)?;
-        let mut tables = self.sheets.iter().filter(|(_, sheet)| !sheet.is_empty());
-        tables.next().map_or(Ok(()), |(_, sheet)| write_top("top", sheet, out))?;
+        let mut tables = self.sheets.iter().filter(|table| !table.is_empty());
+        tables.next().map_or(Ok(()), |table| write_top("top", table, out))?;
         writeln!(out, "<noscript>")?;
-        tables.try_for_each(|(id, sheet)| write_top(id, sheet, out))?;
+        tables.try_for_each(|table| write_top(table.id, table, out))?;
         let embedded = markup::json(&serde_json::to_string(&self.embedded(packed, &above)?)?);
         write!(
             out,
@@ -256,16 +256,16 @@ fn write_notes(notes: &[String], out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Writes the first rows of a table, as many as fit a screen.
-fn write_top(id: &str, sheet: &Sheet, out: &mut impl Write) -> io::Result<()> {
-    let title = escape(sheet.title);
+fn write_top(id: &str, table: &Table, out: &mut impl Write) -> io::Result<()> {
+    let title = escape(table.title);
     write!(
         out,
         "<section id=\"{id}\" class=\"static\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}</h2>\n\
          <div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"{id}-title\">\n<table>\n<thead><tr>"
     )?;
-    sheet.titles().try_for_each(|column| write!(out, "<th scope=\"col\">{}</th>", escape(column)))?;
+    table.titles().try_for_each(|column| write!(out, "<th scope=\"col\">{}</th>", escape(column)))?;
     writeln!(out, "</tr></thead>\n<tbody>")?;
-    for row in sheet.shown(ROWS) {
+    for row in table.shown(ROWS) {
         write!(out, "<tr>")?;
         for (at, cell) in row.enumerate() {
             match at {
@@ -276,8 +276,8 @@ fn write_top(id: &str, sheet: &Sheet, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "</tr>")?;
     }
     writeln!(out, "</tbody>\n</table>\n</div>")?;
-    if sheet.found > ROWS {
-        writeln!(out, "<p>The first {ROWS} of {}.</p>", sheet.found)?;
+    if table.found > ROWS {
+        writeln!(out, "<p>The first {ROWS} of {}.</p>", table.found)?;
     }
     writeln!(out, "</section>")
 }

@@ -78,13 +78,13 @@ impl Page<'_> {
     /// The tables, with as many rows as there are labels, and their size.
     fn pack_sheets(&mut self) -> io::Result<(Map<String, Value>, usize)> {
         let (mut sheets, mut taken) = (Map::new(), 0);
-        for (name, sheet) in &mut self.sheets {
-            if *name == "stacks" {
-                sheet.truncate(self.labels.len());
+        for table in self.sheets.iter_mut().filter(|table| !table.is_empty()) {
+            if table.id == "stacks" {
+                table.truncate(self.labels.len());
             }
-            let packed = pack(&serde_json::to_vec(sheet)?)?;
+            let packed = pack(&serde_json::to_vec(table)?)?;
             taken += packed.len();
-            sheets.insert((*name).to_owned(), Value::String(packed));
+            sheets.insert(table.id.to_owned(), Value::String(packed));
         }
         Ok((sheets, taken))
     }

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use super::column::Column;
+use super::column::write_rows;
 use crate::analysis::pairs::{PairReport, PairedNodes};
-use crate::report::column::Column;
-use crate::report::csv::write_rows;
 use crate::report::format::visible;
 
 use super::sentences::tie;

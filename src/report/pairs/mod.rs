@@ -1,5 +1,7 @@
 //! Forward operators and backward nodes in pairs: the opening sentences are in `sentences`, the remarks on pairing in `remarks`.
 
+#[allow(dead_code)]
+mod column;
 mod csv;
 mod remarks;
 mod sentences;

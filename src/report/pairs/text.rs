@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
+use super::column::{Align, Column, Table};
 use super::remarks;
 use crate::analysis::pairs::{Load, Module, PairReport, PairedNodes, Tie};
 use crate::report::Screen;
-use crate::report::column::{Align, Column, Table};
 use crate::report::format::{count, duration, shorten, shorten_right, visible};
 use crate::time::Ns;
 

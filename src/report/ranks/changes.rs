@@ -4,18 +4,17 @@ use std::io;
 
 use serde::Serialize;
 
-use super::changes_tables::{compared, csv, growth, text, time};
+use super::changes_tables::{compared, csv, growth, stacks, tables, time};
 use crate::analysis::cost::Order;
 use crate::ranks::change::{RankChange, RankChanges, RunWaits, StackChange, Waits};
+use crate::report::OnPage;
 use crate::report::answer::Answer;
-use crate::report::column::Column;
 use crate::report::diff::DiffAnswer;
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
 use crate::report::form::Form;
 use crate::report::format::{count, percent_or_unknown, value};
 use crate::report::html::Page;
-use crate::report::sheet::Sheet;
-use crate::report::{OnPage, Screen};
+use crate::report::table::Table;
 use crate::time::Ns;
 
 /// The smallest change that is a finding, as a share of all waiting.
@@ -91,8 +90,8 @@ impl Answer for ChangesAnswer<'_> {
         self.changes
     }
 
-    fn body(&self, _form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
-        text(self.changes, screen.width, out)
+    fn tables(&self) -> Vec<Table> {
+        tables(self.changes)
     }
 
     fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
@@ -102,7 +101,7 @@ impl Answer for ChangesAnswer<'_> {
     fn page(&self) -> io::Result<Page<'_>> {
         let names = format!("{} → {}", self.changes.before.trace, self.changes.after.trace);
         Ok(Page {
-            sheets: vec![("changes", sheet(self.changes))],
+            sheets: vec![stacks(self.changes)],
             labels: self.changes.stacks.iter().map(|stack| vec![label(stack)]).collect(),
             commands: self.on_page.commands(
                 "diff",
@@ -156,15 +155,4 @@ fn findings(changes: &RankChanges) -> Vec<Finding> {
         ..Finding::default()
     };
     notable.map(finding).collect()
-}
-
-const COLUMNS: &[Column<StackChange>] = &[
-    Column::right("waited before", |stack, ()| time(waited(stack.before))),
-    Column::right("after", |stack, ()| time(waited(stack.after))),
-    Column::right("change", |stack, ()| how_changed(waited(stack.before), waited(stack.after))),
-];
-
-fn sheet(changes: &RankChanges) -> Sheet {
-    let rows = changes.stacks.iter().map(|stack| (label(stack), stack, ()));
-    Sheet::named("Stacks by the change of their waiting", "from", COLUMNS, rows)
 }

@@ -5,17 +5,12 @@ use std::io::{self, Write};
 use crate::analysis::cost::Order;
 use crate::analysis::delta::{Delta, Divided};
 use crate::ranks::change::{EachWaits, RankChange, RankChanges, RunWaits, StackChange, Waits};
-use crate::report::column::{Align, Column, Table};
-use crate::report::csv::write_rows;
 use crate::report::diff::by_what;
 use crate::report::format::{change, count, percent_or_unknown, value, visible};
-use crate::report::frames::shorten_frame;
+use crate::report::table::{Cell, Column, Table, name, number, words, write_csv};
 
 /// How many stacks people see.
-const STACKS: usize = 20;
-
-/// The least room for a frame.
-const FRAME: usize = 30;
+const MOST: usize = 20;
 
 /// A row of the table of the runs.
 struct Total {
@@ -44,46 +39,47 @@ const TOTALS: &[Total] = &[
     Total { label: "clocks", get: |run| run.clock.to_owned(), delta: |_| None },
 ];
 
-/// Label, before, after and change.
-type Cells = (&'static str, String, String, String);
+/// Before, after and change.
+type Cells = [String; 3];
 
 const OF_RUNS: &[Column<Total, Cells>] = &[
-    Column::left("", |_, (label, ..)| (*label).to_owned()),
-    Column::all_right("before", |_, (_, before, ..)| before.clone()),
-    Column::all_right("after", |_, (_, _, after, _)| after.clone()),
-    Column::all_right("change", |_, (.., change)| change.clone()),
+    words("", "").read(|total, _| Cell::Text(total.label.to_owned())),
+    number("", "before").under_title().read(|_, [before, ..]| Cell::Text(before.clone())),
+    number("", "after").under_title().read(|_, [_, after, _]| Cell::Text(after.clone())),
+    number("", "change").under_title().read(|_, [.., change]| Cell::Text(change.clone())),
 ];
 
 const RANKS: &[Column<RankChange>] = &[
-    Column::right("rank", |rank, ()| rank.rank.to_string()),
-    Column::all_right("waited before", |rank, ()| cell_text(rank.before, |each| each.waited_ns)),
-    Column::all_right("after", |rank, ()| cell_text(rank.after, |each| each.waited_ns)),
-    Column::dropped(0, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |each| each.waited_ns)),
-    Column::all_right("caused before", |rank, ()| cell_text(rank.before, |each| each.caused_ns)),
-    Column::all_right("after", |rank, ()| cell_text(rank.after, |each| each.caused_ns)),
-    Column::dropped(1, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |each| each.caused_ns)),
+    number("rank", "rank").read(|of, ()| Cell::Id(of.rank.into())),
+    number("", "waited before").under_title().read(|of, ()| shown(of.before, |each| each.waited_ns)),
+    number("", "after").under_title().read(|of, ()| shown(of.after, |each| each.waited_ns)),
+    number("", "change").under_title().dropped(0).read(|of, ()| grown(of.before, of.after, |each| each.waited_ns)),
+    number("", "caused before").under_title().read(|of, ()| shown(of.before, |each| each.caused_ns)),
+    number("", "after").under_title().read(|of, ()| shown(of.after, |each| each.caused_ns)),
+    number("", "change").under_title().dropped(1).read(|of, ()| grown(of.before, of.after, |each| each.caused_ns)),
 ];
 
-const STACK: &[Column<StackChange>] = &[
-    Column::all_right("waited before", |stack, ()| cell_text(stack.before, |each| each.waited_ns)),
-    Column::all_right("after", |stack, ()| cell_text(stack.after, |each| each.waited_ns)),
-    Column::all_right("change", |stack, ()| grown(stack.before, stack.after, |each| each.waited_ns)),
+const STACKS: &[Column<StackChange>] = &[
+    number("", "waited before").under_title().read(|of, ()| shown(of.before, |each| each.waited_ns)),
+    number("", "after").under_title().read(|of, ()| shown(of.after, |each| each.waited_ns)),
+    number("", "change").under_title().read(|of, ()| grown(of.before, of.after, |each| each.waited_ns)),
+    name("from").read(|of, ()| Cell::Text(of.headline.as_deref().map_or("(no launch)".into(), visible).into_owned())),
 ];
 
-fn cell_text(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> String {
-    waits.map_or("-".to_owned(), |waits| time(get(&waits.each)))
+fn shown(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> Cell {
+    Cell::Text(waits.map_or("-".to_owned(), |waits| time(get(&waits.each))))
 }
 
 pub(super) fn time(nanos: f64) -> String {
     value(Order::GpuTime, nanos)
 }
 
-fn grown(before: Option<Waits>, after: Option<Waits>, get: fn(&EachWaits) -> f64) -> String {
-    match (before.map(|waits| get(&waits.each)), after.map(|waits| get(&waits.each))) {
+fn grown(before: Option<Waits>, after: Option<Waits>, get: fn(&EachWaits) -> f64) -> Cell {
+    Cell::Text(match (before.map(|waits| get(&waits.each)), after.map(|waits| get(&waits.each))) {
         (Some(before), Some(after)) => growth(before, after),
         (None, Some(_)) => "new".to_owned(),
         _ => "gone".to_owned(),
-    }
+    })
 }
 
 /// The change of a time in ns.
@@ -97,33 +93,26 @@ pub(super) fn compared(changes: &RankChanges) -> String {
     by_what(changes.per, changes.not_per_step, [&changes.before.steps, &changes.after.steps], ("collective", calls))
 }
 
-pub(super) fn text(changes: &RankChanges, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+/// Both runs.
+fn runs(changes: &RankChanges) -> Table {
     let total = |total: &'static Total| {
         let (before, after) = (&changes.before, &changes.after);
         let change = (total.delta)(before).zip((total.delta)(after)).map(|(before, after)| growth(before, after));
-        (total, (total.label, (total.get)(before), (total.get)(after), change.unwrap_or_default()))
+        (total, [(total.get)(before), (total.get)(after), change.unwrap_or_default()])
     };
-    writeln!(out)?;
-    writeln!(out, "{}", Table::from_rows(OF_RUNS, TOTALS.iter().map(total)).text())?;
-    let mut ranks = Table::from_rows(RANKS, changes.ranks.iter().map(|rank| (rank, ())));
-    ranks.drop_to(width.unwrap_or(usize::MAX));
-    writeln!(out, "{}", ranks.text())?;
-    let shown = changes.stacks.iter().take(STACKS);
-    let mut stacks = Table::from_rows(STACK, shown.clone().map(|stack| (stack, ())));
-    stacks.drop_to(width.unwrap_or(usize::MAX).saturating_sub(FRAME));
-    let room = width.map_or(usize::MAX, |width| width.saturating_sub(stacks.width() + 2)).max(FRAME);
-    let frame = |stack: &StackChange| {
-        stack
-            .headline
-            .as_deref()
-            .map_or("(no launch in the trace)".to_owned(), |frame| shorten_frame(&visible(frame), room))
-    };
-    stacks.push("from", shown.map(frame).collect());
-    out.write_all(stacks.text().as_bytes())?;
-    match changes.stacks.len().saturating_sub(STACKS) {
-        0 => Ok(()),
-        more => writeln!(out, "… and {} more stacks", count(more as u64)),
-    }
+    Table::new("runs", "Both runs", OF_RUNS, TOTALS.iter().map(total))
+}
+
+/// The stacks by the change of their waiting.
+pub(super) fn stacks(changes: &RankChanges) -> Table {
+    let rows = changes.stacks.iter().map(|stack| (stack, ()));
+    Table::new("changes", "Stacks by the change of their waiting", STACKS, rows)
+}
+
+/// All tables.
+pub(super) fn tables(changes: &RankChanges) -> Vec<Table> {
+    let ranks = Table::new("ranks", "Ranks", RANKS, changes.ranks.iter().map(|rank| (rank, ())));
+    vec![runs(changes), ranks, stacks(changes).first(Some(MOST))]
 }
 
 /// A row of either kind, with its waits before and after.
@@ -135,31 +124,28 @@ struct Row {
     after: Option<Waits>,
 }
 
+/// The context is what both runs are divided by.
 const COLUMNS: &[Column<Row, Divided>] = &[
-    Column::left("row", |row, _| row.kind.to_owned()),
-    Column::right("rank", |row, _| row.rank.map_or(String::new(), |rank| rank.to_string())),
-    Column::right("waited_before_ns", |row, _| number(row.before, |waits| waits.waited_ns.0)),
-    Column::right("waited_after_ns", |row, _| number(row.after, |waits| waits.waited_ns.0)),
-    Column::right("caused_before_ns", |row, _| number(row.before, |waits| waits.caused_ns.0)),
-    Column::right("caused_after_ns", |row, _| number(row.after, |waits| waits.caused_ns.0)),
-    Column::right("kernels_before", |row, _| number(row.before, |waits| waits.kernels as i64)),
-    Column::right("kernels_after", |row, _| number(row.after, |waits| waits.kernels as i64)),
-    Column::left("stack", |row, _| row.stack.clone()),
-    Column::left("per", |_, (per, ..)| per.name().to_owned()),
-    Column::right("divided_before_by", |_, (_, before, _)| before.to_string()),
-    Column::right("divided_after_by", |_, (.., after)| after.to_string()),
-    Column::right("waited_before_each_ns", |row, _| each(row.before, |each| each.waited_ns)),
-    Column::right("waited_after_each_ns", |row, _| each(row.after, |each| each.waited_ns)),
-    Column::right("caused_before_each_ns", |row, _| each(row.before, |each| each.caused_ns)),
-    Column::right("caused_after_each_ns", |row, _| each(row.after, |each| each.caused_ns)),
+    words("row", "").read(|row, _| Cell::Text(row.kind.to_owned())),
+    number("rank", "").read(|row, _| Cell::some(row.rank, |rank| Cell::Id(rank.into()))),
+    number("waited_before_ns", "").read(|row, _| Cell::some(row.before, |waits| Cell::Time(waits.waited_ns))),
+    number("waited_after_ns", "").read(|row, _| Cell::some(row.after, |waits| Cell::Time(waits.waited_ns))),
+    number("caused_before_ns", "").read(|row, _| Cell::some(row.before, |waits| Cell::Time(waits.caused_ns))),
+    number("caused_after_ns", "").read(|row, _| Cell::some(row.after, |waits| Cell::Time(waits.caused_ns))),
+    number("kernels_before", "").read(|row, _| Cell::some(row.before, |waits| Cell::Count(waits.kernels))),
+    number("kernels_after", "").read(|row, _| Cell::some(row.after, |waits| Cell::Count(waits.kernels))),
+    words("stack", "").read(|row, _| Cell::Text(row.stack.clone())),
+    words("per", "").read(|_, (per, ..)| Cell::Text(per.name().to_owned())),
+    number("divided_before_by", "").read(|_, (_, before, _)| Cell::Count(*before)),
+    number("divided_after_by", "").read(|_, (.., after)| Cell::Count(*after)),
+    number("waited_before_each_ns", "").read(|row, _| each(row.before, |each| each.waited_ns)),
+    number("waited_after_each_ns", "").read(|row, _| each(row.after, |each| each.waited_ns)),
+    number("caused_before_each_ns", "").read(|row, _| each(row.before, |each| each.caused_ns)),
+    number("caused_after_each_ns", "").read(|row, _| each(row.after, |each| each.caused_ns)),
 ];
 
-fn number(waits: Option<Waits>, get: fn(&Waits) -> i64) -> String {
-    waits.as_ref().map(get).map_or(String::new(), |number| number.to_string())
-}
-
-fn each(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> String {
-    waits.map_or(String::new(), |waits| get(&waits.each).to_string())
+fn each(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> Cell {
+    Cell::some(waits, |waits| Cell::Nanos(get(&waits.each)))
 }
 
 pub(super) fn csv(changes: &RankChanges, out: &mut impl Write) -> io::Result<()> {
@@ -176,5 +162,5 @@ pub(super) fn csv(changes: &RankChanges, out: &mut impl Write) -> io::Result<()>
     };
     let rows: Vec<Row> = changes.ranks.iter().map(rank).chain(changes.stacks.iter().map(stack)).collect();
     let divided = (changes.per, changes.before.divided_by, changes.after.divided_by);
-    write_rows(COLUMNS.iter(), rows.iter().map(|row| (row, divided)), out)
+    write_csv(&[Table::for_programs("change", COLUMNS, rows.iter().map(|row| (row, divided)))], out)
 }

@@ -17,12 +17,10 @@ use crate::replay::build::OUTSIDE;
 use crate::replay::critical::PathKind;
 use crate::replay::findings::{LateWork, Reruns};
 use crate::report::Screen;
-use crate::report::column::{Align, Cell, Column, Table};
 use crate::report::document::{FINDINGS, Finding, FindingKind, Link, Place};
 use crate::report::format::{count, duration, percent, shorten_right, visible};
-use crate::report::frames::shorten_frame;
 use crate::report::html::lanes::PathSpan;
-use crate::report::sheet::Sheet;
+use crate::report::table::{Cell, Column, Table, name, number, words};
 use crate::time::{Ns, Window};
 
 /// How many lines are shown.
@@ -36,27 +34,26 @@ const ALLOCATIONS: &[&str] = &["cudaMalloc", "cudaFree", "hipMalloc", "hipFree"]
 
 /// The context is the path's length in ns, and its number of steps.
 const COLUMNS: &[Column<PathLine, (i64, u32)>] = &[
-    Column::number("path_ns", "on the path", |line, (_, steps)| {
-        Cell::Time(Ns(line.path_ns / i64::from((*steps).max(1))))
-    }),
-    Column::number("share", "share", |line, (length, _)| share(line.path_ns, *length)),
-    Column::number("without_it", "without it", |line, (length, _)| match line.without_it_saves_ns {
-        Some(saves) if saves > 0 => {
-            Cell::Both(format!("−{}", share(saves, *length).shown()), share(saves, *length).plain())
-        }
+    number("", "on the path").read(|line, (_, steps)| Cell::Time(Ns(line.path_ns / i64::from((*steps).max(1))))),
+    number("", "share").read(|line, (length, _)| share(line.path_ns, *length)),
+    number("", "without it").read(|line, (length, _)| match line.without_it_saves_ns {
+        Some(saves) if saves > 0 => Cell::Text(format!("−{}", share(saves, *length).shown())),
         Some(_) => Cell::Share(0.0),
         None => Cell::Empty,
     }),
-    Column::words("kind", "kind", |line, _| Cell::Text(line.kind.name().to_owned())),
-    Column::dropped(0, Align::Left, "ranks", |line, _| shorten_right(&ranges(&line.ranks), RANKS)),
+    words("", "kind").read(|line, _| Cell::Text(line.kind.name().to_owned())),
+    words("", "ranks").dropped(0).read(|line, _| Cell::Text(shorten_right(&ranges(&line.ranks), RANKS))),
+    name("line").read(|line, _| Cell::Text(visible(shown(line)).into_owned())),
 ];
 
 fn share(time: i64, length: i64) -> Cell {
     Cell::known(Ns(time).share_of(Ns(length)), Cell::Share)
 }
 
-fn rows(path: &CriticalPath) -> impl Iterator<Item = (&PathLine, (i64, u32))> {
-    path.lines.iter().map(|line| (line, (path.length_ns, path.steps)))
+/// Its lines, as a table.
+pub(super) fn table(path: &CriticalPath) -> Table {
+    let rows = path.lines.iter().map(|line| (line, (path.length_ns, path.steps)));
+    Table::new("critical", "Critical path", COLUMNS, rows)
 }
 
 /// `Critical path of a mean step: CPU 61.2 %, compute 22.0 %`, then its longest lines.
@@ -68,12 +65,7 @@ pub(super) fn text(path: &CriticalPath, screen: &Screen, out: &mut impl Write) -
     let of = if path.steps > 1 { " of a mean step" } else { "" };
     let head = format!("Critical path{of}: {}", kinds.collect::<Vec<_>>().join(", "));
     writeln!(out, "{}", screen.fill(&head))?;
-    let mut table = Table::from_rows(COLUMNS, rows(path).take(LINES));
-    table.drop_to(screen.room(30));
-    let room = screen.room(table.width() + 2).max(30);
-    let name = |line: &PathLine| shorten_frame(&visible(shown(line)), room);
-    table.push("line", path.lines.iter().take(LINES).map(name).collect());
-    out.write_all(table.text().as_bytes())?;
+    out.write_all(table(path).top(LINES).text(screen.width).as_bytes())?;
     // A short rest is a line as any other.
     let least = path.lines.iter().take(LINES).map(|line| line.path_ns).min();
     let is_rest = |line: &&PathLine| line.name == OTHERS && Some(line.path_ns) > least;
@@ -187,12 +179,6 @@ fn advice(line: &PathLine) -> &'static str {
         }
         _ => "compare its time with what the GPU can do, or do it less often.",
     }
-}
-
-/// The table of a page.
-pub(super) fn sheet(path: &CriticalPath) -> Sheet {
-    let named = rows(path).map(|(line, context)| (shown(line).to_owned(), line, context));
-    Sheet::named("Critical path", "line", COLUMNS, named)
 }
 
 /// When its pieces are on the axis of all ranks.

@@ -7,12 +7,11 @@ use serde::Serialize;
 use super::entry_sentences::{group_name, signed, trust, verdict};
 use crate::ranks::entries::{EntryRank, EntryReport};
 use crate::report::answer::Answer;
-use crate::report::column::{Align, Cell, Column, Table};
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
 use crate::report::form::Form;
 use crate::report::format::{count, duration, percent};
 use crate::report::html::Page;
-use crate::report::sheet::Sheet;
+use crate::report::table::{Cell, Column, Table, number, words};
 use crate::report::{OnPage, Screen};
 use crate::time::Ns;
 
@@ -21,20 +20,22 @@ const RANKS: usize = 16;
 
 /// The context is the name of the group.
 const COLUMNS: &[Column<EntryRank, String>] = &[
-    Column::right("rank", |row, _| row.rank.to_string()),
-    Column::left("group", |_, group| group.clone()),
-    Column::number("", "calls", |row, _| Cell::Count(row.calls)),
-    Column::right("later by", |row, _| signed(row.lag_ns)),
-    Column::number("", "last in", |row, _| Cell::Share(row.last_share)),
-    Column::number_at(1, "", "added", |row, _| Cell::Time(row.added_ns)),
-    Column::dropped(0, Align::Right, "score", |row, _| row.score.map_or("-".to_owned(), |score| format!("{score:.1}"))),
-    Column::number_at(3, "", "largest", |row, _| Cell::Time(row.largest_lag_ns)),
-    Column::dropped(0, Align::Left, "later by quarter", |row, _| {
-        row.lag_by_quarter_ns.iter().map(|lag| signed(*lag)).collect::<Vec<_>>().join(", ")
-    }),
-    Column::dropped(2, Align::Left, "stream", |row, _| {
-        row.stream.map_or("-".to_owned(), |stream| format!("{stream:#x}"))
-    }),
+    number("", "rank").read(|row, _| Cell::Id(row.rank.into())),
+    words("", "group").read(|_, group| Cell::Text(group.clone())),
+    number("", "calls").read(|row, _| Cell::Count(row.calls)),
+    number("", "later by").read(|row, _| Cell::Text(signed(row.lag_ns))),
+    number("", "last in").read(|row, _| Cell::Share(row.last_share)),
+    number("", "added").dropped(1).read(|row, _| Cell::Time(row.added_ns)),
+    number("", "score")
+        .dropped(0)
+        .read(|row, _| Cell::Text(row.score.map_or("-".to_owned(), |score| format!("{score:.1}")))),
+    number("", "largest").dropped(3).read(|row, _| Cell::Time(row.largest_lag_ns)),
+    words("", "later by quarter")
+        .dropped(0)
+        .read(|row, _| Cell::Text(row.lag_by_quarter_ns.iter().map(|lag| signed(*lag)).collect::<Vec<_>>().join(", "))),
+    words("", "stream")
+        .dropped(2)
+        .read(|row, _| Cell::Text(row.stream.map_or("-".to_owned(), |stream| format!("{stream:#x}")))),
 ];
 
 /// Which ranks enter NCCL late, and how to show it.
@@ -96,7 +97,7 @@ impl Answer for EntriesAnswer<'_> {
         let commands = [("The same as text", ""), ("Everything, for programs", " --format json --output entries.json")];
         let notes = [&page.document.notes[..], &page.notes].concat();
         let commands = self.on_page.commands("entries", "ranks ", &commands);
-        Ok(Page { sheets: vec![("entries", sheet(self.report))], commands, notes, ..page })
+        Ok(Page { sheets: vec![slow_first(self.report)], commands, notes, ..page })
     }
 }
 
@@ -156,21 +157,22 @@ fn rank_table(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: 
     if rows.is_empty() {
         return Ok(());
     }
-    let mut table = Table::from_rows(COLUMNS, rows.into_iter().map(|row| (row, group_name(&report.groups[row.group]))));
-    table.drop_to(screen.room(0));
-    out.write_all(table.text().as_bytes())?;
+    out.write_all(table(report, rows.into_iter()).text(screen.width).as_bytes())?;
     if left_out > 0 {
         writeln!(out, "  … and {left_out} more; above are the latest")?;
     }
     writeln!(out)
 }
 
+fn table<'r>(report: &'r EntryReport, rows: impl Iterator<Item = &'r EntryRank>) -> Table {
+    let rows = rows.map(|row| (row, group_name(&report.groups[row.group])));
+    Table::new("entries", "Ranks by how late they enter", COLUMNS, rows)
+}
+
 /// The table of the page: slow ranks first.
-fn sheet(report: &EntryReport) -> Sheet {
+fn slow_first(report: &EntryReport) -> Table {
     let mut rows: Vec<&EntryRank> = report.ranks.iter().collect();
     let is_slow = |row: &EntryRank| report.slow.iter().any(|slow| slow.rank == row.rank);
     rows.sort_by_key(|row| (!is_slow(row), std::cmp::Reverse(row.lag_ns), row.rank));
-    let name = |row: &EntryRank| format!("rank {}{}", row.rank, if is_slow(row) { ", late" } else { "" });
-    let rows = rows.into_iter().map(|row| (name(row), row, group_name(&report.groups[row.group])));
-    Sheet::named("Ranks by how late they enter", "rank", &COLUMNS[1..], rows)
+    table(report, rows.into_iter())
 }

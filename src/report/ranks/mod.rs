@@ -3,7 +3,6 @@
 mod changes;
 mod changes_tables;
 mod critical;
-mod csv;
 mod document;
 mod entries;
 mod entry_sentences;
@@ -32,9 +31,13 @@ use super::answer::{Answer, no_such_form};
 use super::document::Document;
 use super::form::Form;
 use super::html::Page;
+use super::table::{Table, write_csv};
 use super::{OnPage, Screen};
 use crate::analysis::stacks::StackReport;
 use crate::ranks::report::{Compared, RankReport};
+
+/// The default number of rows of each table.
+const ROWS: usize = 20;
 
 /// A comparison of ranks and how to show it.
 #[derive(Debug, Clone)]
@@ -98,13 +101,20 @@ impl Answer for RankAnswer<'_> {
 
     fn body(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
-            Form::Table => table::ranks(self, screen, out),
+            Form::Table => {
+                let limit = self.limit.unwrap_or(ROWS);
+                self.tables().into_iter().try_for_each(|table| table.first(Some(limit)).write(screen, out))
+            }
             _ => text::ranks(self, screen, out),
         }
     }
 
+    fn tables(&self) -> Vec<Table> {
+        table::tables(self.report)
+    }
+
     fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        csv::ranks(self.report, out)
+        write_csv(&table::for_programs(self.report), out)
     }
 
     fn page(&self) -> io::Result<Page<'_>> {

@@ -3,11 +3,10 @@
 use std::io;
 
 use super::RankAnswer;
+use super::critical;
 use super::document::best_rule;
-use super::table::{self, group_name};
-use super::text::rank_sheet;
+use super::table::{group_name, tables as tables_of};
 use super::what_if;
-use super::{critical, pipeline};
 use crate::analysis::stacks::StackReport;
 use crate::ranks::report::{Compared, RankReport, StackWaits};
 use crate::ranks::what_if::{Also, Rule};
@@ -19,7 +18,7 @@ use crate::report::format::shell_word;
 use crate::report::html::lanes::Lanes;
 use crate::report::html::timeline::Streams;
 use crate::report::html::{Command, Documents, Page, labels};
-use crate::report::stacks::{StacksAnswer, labels_of, page_documents, stack_sheets, telling};
+use crate::report::stacks::{StacksAnswer, labels_of, page_documents, page_tables, telling};
 
 /// How many pairs of ranks a page that is too large keeps for each stack.
 const PAIRS: usize = 8;
@@ -47,22 +46,18 @@ pub(super) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
     }
     let rule = document.findings.iter().find_map(|finding| finding.rule.clone());
     let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(StackWaits::naming)), labels_of);
-    let mut sheets = vec![("waits", table::sheet(report)), ("ranks", rank_sheet(report))];
-    sheets.extend(table::steps_sheet(report).map(|sheet| ("steps", sheet)));
-    sheets.extend(report.critical_path.iter().map(|path| ("critical", critical::sheet(path))));
-    sheets.extend(report.pipeline.iter().map(|of| ("pipeline", pipeline::sheet(of))));
+    let mut sheets = tables_of(report);
     // Nothing can be wrong with a rule that names ranks of the job, or without one.
     let shown = best_rule(report).and_then(|rule| Rule::parse(&rule).ok());
     let reruns = compared.what_if(&[], Also::Combined(shown.as_ref())).ok().flatten();
     let reruns = reruns.filter(|found| !found.answers.is_empty());
     if let Some(found) = &reruns {
-        sheets.push(("what-if", what_if::sheet(found)));
+        sheets.push(what_if::table(found));
         lanes = lanes.with_rerun(shown.as_ref().map_or(&found.answers[0].rule, Rule::text), found);
     }
     // The steps of all ranks have more columns than those of their stacks.
-    let known: Vec<&str> = sheets.iter().map(|(id, _)| *id).collect();
-    let of_stacks = stacks.into_iter().flat_map(|stacks| stack_sheets(stacks, &labels));
-    let of_stacks: Vec<_> = of_stacks.filter(|(id, _)| !known.contains(id)).collect();
+    let of_stacks = stacks.into_iter().flat_map(|stacks| page_tables(stacks, &labels));
+    let of_stacks: Vec<_> = of_stacks.filter(|of| sheets.iter().all(|known| known.id != of.id)).collect();
     sheets.extend(of_stacks);
     Ok(Page {
         kind: "ranks",

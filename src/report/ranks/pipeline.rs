@@ -1,41 +1,35 @@
 //! The stages of a pipeline in the comparison of ranks.
 
-use std::io::{self, Write};
-
 use crate::operation::ranges::ranges;
 use crate::ranks::pipeline::{Pipeline, Schedule, Stage};
 use crate::ranks::verdict::WORTH;
 use crate::replay::findings::Reruns;
-use crate::report::Screen;
-use crate::report::column::{Align, Cell, Column, Table};
 use crate::report::format::{count, duration, grouped, percent, shorten_right};
-use crate::report::sheet::Sheet;
+use crate::report::table::{Cell, Column, Table, number, words};
 use crate::time::Ns;
 
 /// The most characters of a list of ranks.
 const RANKS: usize = 16;
 
-/// The first names the stage. The context is its number, and that of steps: times are the mean of a step of a rank.
+/// The context is the stage's number, and that of steps: times are the mean of a step of a rank.
 const COLUMNS: &[Column<Stage, (usize, u64)>] = &[
-    Column::words("stage", "stage", |_, (at, _)| Cell::Text(at.to_string())),
-    Column::dropped(0, Align::Left, "ranks", |stage, _| shorten_right(&ranges(&stage.ranks), RANKS)),
-    Column::number("compute_ns", "compute", |stage, (_, steps)| mean(stage, stage.compute_ns, *steps)),
-    Column::number_at(1, "forward_ns", "forward", |stage, (_, steps)| {
-        Cell::known(stage.forward_ns, |time| mean(stage, time, *steps))
-    }),
-    Column::number_at(1, "backward_ns", "backward", |stage, (_, steps)| {
-        Cell::known(stage.backward_ns, |time| mean(stage, time, *steps))
-    }),
-    Column::number_at(2, "transfer_ns", "transfer", |stage, (_, steps)| mean(stage, stage.transfer_ns, *steps)),
-    Column::number("waits_for_previous_ns", "waits for previous", |stage, (_, steps)| {
-        mean(stage, stage.waits_for_previous_ns, *steps)
-    }),
-    Column::number("waits_for_next_ns", "for next", |stage, (_, steps)| mean(stage, stage.waits_for_next_ns, *steps)),
-    Column::number_at(3, "waits_in_collectives_ns", "in collectives", |stage, (_, steps)| {
-        mean(stage, stage.waits_in_collectives_ns, *steps)
-    }),
-    Column::number_at(1, "idle_ns", "idle", |stage, (_, steps)| mean(stage, stage.idle_ns, *steps)),
-    Column::number("bubble", "bubble", |stage, _| Cell::known(stage.bubble().share_of(stage.length_ns), Cell::Share)),
+    words("", "stage").read(|_, (at, _)| Cell::Text(at.to_string())),
+    words("", "ranks").dropped(0).read(|stage, _| Cell::Text(shorten_right(&ranges(&stage.ranks), RANKS))),
+    number("", "compute").read(|stage, (_, steps)| mean(stage, stage.compute_ns, *steps)),
+    number("", "forward")
+        .dropped(1)
+        .read(|stage, (_, steps)| Cell::known(stage.forward_ns, |of| mean(stage, of, *steps))),
+    number("", "backward")
+        .dropped(1)
+        .read(|stage, (_, steps)| Cell::known(stage.backward_ns, |of| mean(stage, of, *steps))),
+    number("", "transfer").dropped(2).read(|stage, (_, steps)| mean(stage, stage.transfer_ns, *steps)),
+    number("", "waits for previous").read(|stage, (_, steps)| mean(stage, stage.waits_for_previous_ns, *steps)),
+    number("", "for next").read(|stage, (_, steps)| mean(stage, stage.waits_for_next_ns, *steps)),
+    number("", "in collectives")
+        .dropped(3)
+        .read(|stage, (_, steps)| mean(stage, stage.waits_in_collectives_ns, *steps)),
+    number("", "idle").dropped(1).read(|stage, (_, steps)| mean(stage, stage.idle_ns, *steps)),
+    number("", "bubble").read(|stage, _| Cell::known(stage.bubble().share_of(stage.length_ns), Cell::Share)),
 ];
 
 fn mean(stage: &Stage, time: Ns, steps: u64) -> Cell {
@@ -109,20 +103,8 @@ fn longest(pipeline: &Pipeline, reruns: &Reruns) -> Option<String> {
     ))
 }
 
-fn rows(pipeline: &Pipeline) -> impl Iterator<Item = (&Stage, (usize, u64))> {
-    pipeline.stages.iter().enumerate().map(|(at, stage)| (stage, (at, pipeline.steps)))
-}
-
 /// Its stages, as a table.
-pub(super) fn text(pipeline: &Pipeline, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
-    let mut table = Table::from_rows(COLUMNS, rows(pipeline));
-    table.drop_to(screen.room(0));
-    writeln!(out, "Pipeline; times are the mean of a step of a rank")?;
-    out.write_all(table.text().as_bytes())
-}
-
-/// The table of a page.
-pub(super) fn sheet(pipeline: &Pipeline) -> Sheet {
-    let named = rows(pipeline).map(|(stage, context)| (context.0.to_string(), stage, context));
-    Sheet::named("Pipeline", "stage", &COLUMNS[1..], named)
+pub(super) fn table(pipeline: &Pipeline) -> Table {
+    let stages = pipeline.stages.iter().enumerate().map(|(at, stage)| (stage, (at, pipeline.steps)));
+    Table::new("pipeline", "Pipeline; times are the mean of a step of a rank", COLUMNS, stages)
 }

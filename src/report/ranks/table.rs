@@ -1,65 +1,101 @@
-//! The comparison of ranks as tables: ranks, stacks, groups, steps, sizes.
+//! The tables of ranks: ranks, stacks, groups, steps, sizes.
 
-use std::io::{self, Write};
-
-use super::RankAnswer;
 use super::document::WORTH_NAMING;
-use super::text::rank_table;
+use super::{critical, pipeline};
 use crate::operations::matching::GroupName;
-use crate::ranks::report::{GroupWaits, RankReport, SizeRow, StackWaits, StepWaits};
-use crate::report::Screen;
-use crate::report::column::{Align, CALLED_FROM, Cell, Column, Table};
-use crate::report::format::{count, duration, shorten_right, size, visible};
-use crate::report::frames::shorten_frame;
-use crate::report::sheet::Sheet;
+use crate::ranks::report::{GroupWaits, RankReport, RankWaits, SizeRow, StackWaits, StepWaits};
+use crate::report::format::{count, duration, shorten_right, visible};
+use crate::report::table::{Cell, Column, Table, name, number, words};
 use crate::time::Ns;
 
-/// The default number of rows.
-const ROWS: usize = 20;
-
-/// The columns of the stacks of all ranks.
-const STACKS: &[Column<StackWaits>] = &[
-    Column::number("count", "count", |stack, ()| Cell::Count(stack.count)),
-    Column::number("waited_ns", "waited", |stack, ()| Cell::known(stack.known(stack.waited_ns), Cell::Time)),
-    Column::number_at(3, "caused_ns", "caused", |stack, ()| Cell::known(stack.known(stack.caused_ns), Cell::Time)),
-    Column::number_at(0, "late_count", "late", |stack, ()| Cell::known(stack.known(stack.late_count), Cell::Count)),
-    Column::number_at(2, "transfer_ns", "transfer", |stack, ()| {
-        Cell::known(stack.known(stack.transfer_ns), Cell::Time)
-    }),
-    Column::words("late_rank", "mostly for", |stack, ()| Cell::Text(mostly(&stack.late_ranks))),
-    Column::number_at(4, "transfer_busbw_gb_per_s", "busbw of transfer (GB/s)", |stack, ()| {
-        Cell::known(stack.bandwidth.map(|of| of.transfer_gb_per_s), Cell::Bandwidth)
-    }),
+/// For people and for spreadsheets. A new column is one line here.
+const RANKS: &[Column<RankWaits>] = &[
+    number("rank", "rank").read(|rank, ()| Cell::Id(rank.rank.into())),
+    words("trace", "").read(|rank, ()| Cell::Text(visible(&rank.trace).into_owned())),
+    number("count", "").read(|rank, ()| Cell::Count(rank.kernels)),
+    number("gpu_ns", "collectives")
+        .dropped(5)
+        .means("how long its kernels ran, in sum")
+        .read(|rank, ()| Cell::Time(rank.gpu_ns)),
+    number("waited_ns", "waited").read(|rank, ()| Cell::known(rank.known(rank.waited_ns), Cell::Time)),
+    number("caused_ns", "caused")
+        .means("how long the others waited where it came last")
+        .read(|rank, ()| Cell::known(rank.known(rank.caused_ns), Cell::Time)),
+    number("late_count", "late")
+        .means("how often it came clearly after the one before it")
+        .read(|rank, ()| Cell::known(rank.known(rank.late_count), Cell::Count)),
+    number("transfer_ns", "transfer").dropped(4).read(|rank, ()| Cell::known(rank.known(rank.transfer_ns), Cell::Time)),
+    number("offset_ns", "").read(|rank, ()| Cell::known(rank.offset_ns, Cell::Time)),
+    number("uncertainty_ns", "").read(|rank, ()| Cell::known(rank.uncertainty_ns, Cell::Time)),
+    number("queue_empty_share", "queue empty")
+        .dropped(3)
+        .means("the share of its time in which nothing was queued on its GPU")
+        .read(|rank, ()| Cell::known(rank.queue_empty_share, Cell::Share)),
+    number("", "clock")
+        .dropped(2)
+        .means("how far its clock is ahead of that of the lowest rank that it is aligned with, and how certain that is")
+        .read(|rank, ()| Cell::Text(clock(rank))),
 ];
 
-/// The table of a page.
-pub(super) fn sheet(report: &RankReport) -> Sheet {
-    let name = |stack: &StackWaits| stack.headline.clone().unwrap_or_else(|| "(no launch)".to_owned());
-    let rows = report.stacks.iter().map(|stack| (name(stack), stack, ()));
-    Sheet::named("Call stacks of all ranks", "from", STACKS, rows)
+/// `+0.630 µs ± 0.400 µs`
+fn clock(rank: &RankWaits) -> String {
+    let (Some(offset), Some(uncertainty)) = (rank.offset_ns, rank.uncertainty_ns) else { return "-".to_owned() };
+    let sign = if offset > Ns::ZERO { "+" } else { "" };
+    let drift =
+        if rank.drift_ns_per_ms == 0.0 { String::new() } else { format!(", {:+.1} ns/ms", rank.drift_ns_per_ms) };
+    // By its own clock a rank is not wrong.
+    let error = if uncertainty == Ns::ZERO { String::new() } else { format!(" ± {}", duration(uncertainty)) };
+    format!("{sign}{}{error}{drift}", duration(offset))
+}
+
+/// The stacks of all ranks.
+const STACKS: &[Column<StackWaits>] = &[
+    number("count", "count").read(|stack, ()| Cell::Count(stack.count)),
+    number("gpu_ns", "").read(|stack, ()| Cell::Time(stack.gpu_ns)),
+    number("waited_ns", "waited").read(|stack, ()| Cell::known(stack.known(stack.waited_ns), Cell::Time)),
+    number("caused_ns", "caused").dropped(3).read(|stack, ()| Cell::known(stack.known(stack.caused_ns), Cell::Time)),
+    number("late_count", "late").dropped(0).read(|stack, ()| Cell::known(stack.known(stack.late_count), Cell::Count)),
+    number("transfer_ns", "transfer")
+        .dropped(2)
+        .read(|stack, ()| Cell::known(stack.known(stack.transfer_ns), Cell::Time)),
+    number("late_rank", "")
+        .read(|stack, ()| Cell::known(stack.late_ranks.first(), |(rank, _)| Cell::Id((*rank).into()))),
+    words("", "mostly for").read(|stack, ()| Cell::Text(mostly(&stack.late_ranks))),
+    number("transfer_busbw_gb_per_s", "busbw of transfer (GB/s)")
+        .dropped(4)
+        .read(|stack, ()| Cell::known(stack.bandwidth.map(|of| of.transfer_gb_per_s), Cell::Bandwidth)),
+    number("kernel_busbw_gb_per_s", "")
+        .read(|stack, ()| Cell::known(stack.bandwidth.map(|of| of.kernel_gb_per_s), Cell::Bandwidth)),
+    words("headline", "").read(|stack, ()| Cell::Text(frames(stack.headline.as_slice()))),
+    words("stack", "").read(|stack, ()| Cell::Text(frames(&stack.frames))),
+    name("from")
+        .read(|stack, ()| Cell::Text(stack.headline.as_deref().map_or("(no launch)".into(), visible).into_owned())),
+];
+
+fn frames(frames: &[String]) -> String {
+    frames.iter().map(|frame| visible(frame).into_owned()).collect::<Vec<_>>().join(";")
 }
 
 const GROUPS: &[Column<GroupWaits>] = &[
-    Column::left("group", |group, ()| group_name(&group.group, &group.ranks_here)),
-    Column::right("collectives", |group, ()| count(group.collectives)),
-    Column::right("waited", |group, ()| duration(group.waited_ns)),
-    Column::right("transfer", |group, ()| duration(group.transfer_ns)),
-    Column::right("mostly for", |group, ()| mostly(&group.late_ranks)),
-    Column::left("by", |group, ()| if group.by_clocks { "clocks" } else { "lengths" }.to_owned()),
+    words("", "group").read(|group, ()| Cell::Text(group_name(&group.group, &group.ranks_here))),
+    number("", "collectives").means("how many ran on all its ranks").read(|group, ()| Cell::Count(group.collectives)),
+    number("", "waited").read(|group, ()| Cell::Time(group.waited_ns)),
+    number("", "transfer").read(|group, ()| Cell::Time(group.transfer_ns)),
+    words("", "mostly for").read(|group, ()| Cell::Text(mostly(&group.late_ranks))),
+    words("", "by").read(|group, ()| Cell::Text(if group.by_clocks { "clocks" } else { "lengths" }.to_owned())),
 ];
 
 /// Times are means over the ranks, but for the longest slice. The context is the rank that others waited for most, with its share.
 const STEPS: &[Column<StepWaits, Option<(u32, f64)>>] = &[
-    Column::number("length_ns", "on the CPU", |step, _| {
-        Cell::known(step.length_ns.iter().flatten().max().copied(), Cell::Time)
-    }),
-    Column::number_at(1, "busy_ns", "GPU busy", |step, _| mean(&step.busy_ns)),
-    Column::number_at(0, "compute_ns", "GPU compute", |step, _| mean(&step.compute_ns)),
-    Column::number_at(2, "exposed_ns", "exposed", |step, _| mean(&step.exposed_ns)),
-    Column::number("waited_ns", "waited", |step, _| mean(&step.waited_ns)),
-    Column::words("late_rank", "mostly for", |_, late| {
+    number("", "on the CPU").read(|step, _| Cell::known(step.length_ns.iter().flatten().max().copied(), Cell::Time)),
+    number("", "GPU busy").dropped(1).read(|step, _| mean(&step.busy_ns)),
+    number("", "GPU compute").dropped(0).read(|step, _| mean(&step.compute_ns)),
+    number("", "exposed").dropped(2).read(|step, _| mean(&step.exposed_ns)),
+    number("", "waited").read(|step, _| mean(&step.waited_ns)),
+    words("", "mostly for").read(|_, late| {
         Cell::Text(late.map_or("-".to_owned(), |(rank, share)| format!("rank {rank} ({:.0} %)", 100.0 * share)))
     }),
+    name("name").read(|step, _| Cell::Text(visible(&step.name).into_owned())),
 ];
 
 /// The mean over ranks.
@@ -68,23 +104,48 @@ fn mean(times: &[Ns]) -> Cell {
     if sum == Ns::ZERO { Cell::Empty } else { Cell::Time(Ns::rounded(sum.as_f64() / times.len() as f64)) }
 }
 
-/// The steps of a page.
-pub(super) fn steps_sheet(report: &RankReport) -> Option<Sheet> {
-    let rows = report.steps.iter().map(|step| (visible(&step.name).into_owned(), step, most_of_step(step, report)));
-    (!report.has_spans && !report.steps.is_empty()).then(|| Sheet::named("Steps", "step", STEPS, rows))
+const SIZES: &[Column<SizeRow>] = &[
+    words("", "collective").read(|row, ()| Cell::Text(visible(&row.collective).into_owned())),
+    number("", "size").read(|row, ()| Cell::Bytes(row.bytes)),
+    number("", "ranks").read(|row, ()| Cell::Count(row.ranks.into())),
+    number("", "count").read(|row, ()| Cell::Count(row.count)),
+    number("", "transfer (median)").dropped(1).read(|row, ()| Cell::Time(row.median_transfer_ns)),
+    number("", "busbw of transfer (GB/s)").read(|row, ()| Cell::Bandwidth(row.bandwidth.transfer_gb_per_s)),
+    number("", "of whole kernels").dropped(0).read(|row, ()| Cell::Bandwidth(row.bandwidth.kernel_gb_per_s)),
+];
+
+/// All tables, in the order of their use.
+pub(super) fn tables(report: &RankReport) -> Vec<Table> {
+    let mut tables = vec![
+        ranks(report.ranks.iter()),
+        Table::new("waits", "Call stacks of all ranks", STACKS, rows(&report.stacks)),
+        Table::new("groups", "Groups", GROUPS, rows(&report.groups)),
+    ];
+    let steps = report.steps.iter().map(|step| (step, most_of_step(step, report)));
+    let (id, title) = if report.has_spans { ("spans", "Spans") } else { ("steps", "Steps") };
+    tables.push(Table::new(id, title, STEPS, steps));
+    tables.push(Table::new("bandwidths", "Bandwidths by size", SIZES, rows(&report.sizes)));
+    tables.extend(report.critical_path.iter().map(critical::table));
+    tables.extend(report.pipeline.iter().map(pipeline::table));
+    tables
 }
 
-const SIZES: &[Column<SizeRow>] = &[
-    Column::left("collective", |row, ()| visible(&row.collective).into_owned()),
-    Column::right("size", |row, ()| size(row.bytes)),
-    Column::right("ranks", |row, ()| row.ranks.to_string()),
-    Column::right("count", |row, ()| count(row.count)),
-    Column::dropped(1, Align::Right, "transfer (median)", |row, ()| duration(row.median_transfer_ns)),
-    Column::right("busbw of transfer", |row, ()| format!("{:.1} GB/s", row.bandwidth.transfer_gb_per_s)),
-    Column::dropped(0, Align::Right, "of whole kernels", |row, ()| {
-        format!("{:.1} GB/s", row.bandwidth.kernel_gb_per_s)
-    }),
-];
+/// The table of these ranks.
+pub(super) fn ranks<'r>(ranks: impl Iterator<Item = &'r RankWaits>) -> Table {
+    Table::new("ranks", "Ranks", RANKS, ranks.map(|rank| (rank, ())))
+}
+
+/// The rows of spreadsheets: the ranks, then the stacks.
+pub(super) fn for_programs(report: &RankReport) -> [Table; 2] {
+    [
+        Table::for_programs("rank", RANKS, rows(&report.ranks)),
+        Table::for_programs("stack", STACKS, rows(&report.stacks)),
+    ]
+}
+
+fn rows<Row>(of: &[Row]) -> impl Iterator<Item = (&Row, ())> {
+    of.iter().map(|row| (row, ()))
+}
 
 /// The rank that others waited for most in a step, and its share of that.
 fn most_of_step(step: &StepWaits, report: &RankReport) -> Option<(u32, f64)> {
@@ -116,34 +177,4 @@ pub(super) fn group_name(of: &GroupName, here: &[u32]) -> String {
         text.push_str(" (inferred)");
     }
     text
-}
-
-pub(super) fn ranks(answer: &RankAnswer<'_>, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
-    let report = answer.report;
-    let limit = answer.limit.unwrap_or(ROWS);
-    writeln!(out, "\n{}", rank_table(report, screen))?;
-    let mut table = Table::from_rows(STACKS, report.stacks.iter().take(limit).map(|stack| (stack, ())));
-    table.drop_to(screen.room(30));
-    let room = screen.room(table.width() + 2).max(CALLED_FROM.len());
-    let from = |stack: &StackWaits| {
-        stack.headline.as_deref().map_or(String::new(), |frame| shorten_frame(&visible(frame), room))
-    };
-    table.push("from", report.stacks.iter().take(limit).map(from).collect());
-    writeln!(out, "{}", table.text())?;
-    let groups = Table::from_rows(GROUPS, report.groups.iter().take(limit).map(|group| (group, ())));
-    writeln!(out, "{}", groups.text())?;
-    if !report.steps.is_empty() {
-        let mut steps =
-            Table::from_rows(STEPS, report.steps.iter().take(limit).map(|step| (step, most_of_step(step, report))));
-        steps.drop_to(screen.room(30));
-        let names = report.steps.iter().take(limit).map(|step| shorten_right(&visible(&step.name), 40));
-        steps.push(if report.has_spans { "span" } else { "step" }, names.collect());
-        writeln!(out, "{}", steps.text())?;
-    }
-    if !report.sizes.is_empty() {
-        let mut sizes = Table::from_rows(SIZES, report.sizes.iter().take(limit).map(|row| (row, ())));
-        sizes.drop_to(screen.room(0));
-        out.write_all(sizes.text().as_bytes())?;
-    }
-    Ok(())
 }

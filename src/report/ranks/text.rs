@@ -1,4 +1,4 @@
-//! The comparison of ranks for people: a table of the ranks, and the stacks with the most waiting.
+//! The comparison of ranks as text: a table of the ranks, and the stacks with the most waiting.
 
 use std::io::{self, Write};
 
@@ -6,14 +6,14 @@ use super::RankAnswer;
 use super::critical;
 use super::exposed;
 use super::pipeline;
+use super::table;
 use super::verdict::has_launches;
 use crate::analysis::origin::{Frames, names};
 use crate::names::kernels::short_kernel;
 use crate::ranks::report::{RankReport, RankWaits, StackWaits};
 use crate::report::Screen;
-use crate::report::column::{Align, Cell, Column, INDENT, Table};
 use crate::report::format::{count, duration, percent, visible};
-use crate::report::sheet::Sheet;
+use crate::report::table::INDENT;
 use crate::time::Ns;
 
 /// The default number of stacks.
@@ -25,47 +25,14 @@ const RANKS: usize = 16;
 /// How many of either.
 const EXTREME: usize = 6;
 
-const COLUMNS: &[Column<RankWaits>] = &[
-    Column::right("rank", |rank, ()| rank.rank.to_string()),
-    Column::number_at(5, "", "collectives", |rank: &RankWaits, ()| Cell::Time(rank.gpu_ns))
-        .means("how long its kernels ran, in sum"),
-    Column::number("", "waited", |rank, ()| Cell::known(rank.known(rank.waited_ns), Cell::Time)),
-    Column::number("", "caused", |rank: &RankWaits, ()| Cell::known(rank.known(rank.caused_ns), Cell::Time))
-        .means("how long the others waited where it came last"),
-    Column::number("", "late", |rank: &RankWaits, ()| Cell::known(rank.known(rank.late_count), Cell::Count))
-        .means("how often it came clearly after the one before it"),
-    Column::number_at(4, "", "transfer", |rank, ()| Cell::known(rank.known(rank.transfer_ns), Cell::Time)),
-    Column::number_at(3, "", "queue empty", |rank: &RankWaits, ()| Cell::known(rank.queue_empty_share, Cell::Share))
-        .means("the share of its time in which nothing was queued on its GPU"),
-    Column::dropped(2, Align::Right, "clock", |rank: &RankWaits, ()| clock(rank)).means(
-        "how far its clock is ahead of that of the lowest rank that it is aligned with, and how certain that is",
-    ),
-];
-
-/// The table of a page.
-pub(super) fn rank_sheet(report: &RankReport) -> Sheet {
-    Sheet::from_rows("Ranks", COLUMNS, report.ranks.iter())
-}
-
-/// `+0.630 µs ± 0.400 µs`
-fn clock(rank: &RankWaits) -> String {
-    let (Some(offset), Some(uncertainty)) = (rank.offset_ns, rank.uncertainty_ns) else { return "-".to_owned() };
-    let sign = if offset > Ns::ZERO { "+" } else { "" };
-    let drift =
-        if rank.drift_ns_per_ms == 0.0 { String::new() } else { format!(", {:+.1} ns/ms", rank.drift_ns_per_ms) };
-    // By its own clock a rank is not wrong.
-    let error = if uncertainty == Ns::ZERO { String::new() } else { format!(" ± {}", duration(uncertainty)) };
-    format!("{sign}{}{error}{drift}", duration(offset))
-}
-
 pub(super) fn ranks(answer: &RankAnswer<'_>, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let report = answer.report;
     writeln!(out)?;
     out.write_all(rank_table(report, screen).as_bytes())?;
     writeln!(out)?;
     if let Some(pipeline) = &report.pipeline {
-        pipeline::text(pipeline, screen, out)?;
-        writeln!(out)?;
+        let table = pipeline::table(pipeline);
+        writeln!(out, "{}\n{}", table.title, table.text(screen.width))?;
     }
     if let Some(path) = &report.critical_path {
         critical::text(path, screen, out)?;
@@ -75,24 +42,20 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, screen: &Screen, out: &mut impl Wri
 }
 
 /// The table of the ranks; of many, only the extremes.
-pub(super) fn rank_table(report: &RankReport, screen: &Screen) -> String {
-    let mut shown: Vec<&RankWaits> = report.ranks.iter().collect();
-    let left_out = shown.len().saturating_sub(2 * EXTREME);
-    let is_short = shown.len() > RANKS && !screen.verbose;
-    if is_short {
-        shown.sort_by_key(|rank| (std::cmp::Reverse(rank.caused_ns), rank.rank));
-        let last = shown.split_off(EXTREME);
-        let mut last: Vec<&RankWaits> = last;
-        last.sort_by_key(|rank| (std::cmp::Reverse(rank.waited_ns), rank.rank));
-        shown.extend(last.into_iter().take(EXTREME));
+fn rank_table(report: &RankReport, screen: &Screen) -> String {
+    if report.ranks.len() <= RANKS || screen.verbose {
+        return table::ranks(report.ranks.iter()).text(screen.width);
     }
-    let mut table = Table::from_rows(COLUMNS, shown.into_iter().map(|rank| (rank, ())));
-    table.drop_to(screen.room(0));
-    let note = match is_short {
-        true => format!("  … and {left_out} more; above are those with most caused, then those with most waited\n"),
-        false => String::new(),
-    };
-    table.text() + &note
+    let mut caused: Vec<&RankWaits> = report.ranks.iter().collect();
+    caused.sort_by_key(|rank| (std::cmp::Reverse(rank.caused_ns), rank.rank));
+    let mut waited = caused.split_off(EXTREME);
+    waited.sort_by_key(|rank| (std::cmp::Reverse(rank.waited_ns), rank.rank));
+    let shown = caused.into_iter().chain(waited.into_iter().take(EXTREME));
+    let left_out = report.ranks.len() - 2 * EXTREME;
+    format!(
+        "{}  … and {left_out} more; above are those with most caused, then those with most waited\n",
+        table::ranks(shown).text(screen.width)
+    )
 }
 
 fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Write) -> io::Result<()> {

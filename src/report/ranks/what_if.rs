@@ -1,6 +1,6 @@
 //! What a job would take if something were different, as a table of rules.
 
-use std::io::{self, Write};
+use std::io;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -10,14 +10,11 @@ use super::verdict::damaged;
 use crate::chrome::{TraceWriter, Track};
 use crate::ranks::timeline::lanes;
 use crate::ranks::what_if::{RerunSlice, RuleAnswer, WhatIf};
-use crate::report::Screen;
 use crate::report::answer::{Answer, no_such_form};
-use crate::report::column::{Cell, Column, Table};
-use crate::report::csv::write_rows;
 use crate::report::document::Document;
 use crate::report::form::Form;
 use crate::report::format::{count, duration, percent, shell_word, visible};
-use crate::report::sheet::Sheet;
+use crate::report::table::{Cell, Column, Table, number, words, write_csv};
 use crate::time::{Ns, Window};
 
 /// Reruns by rules, and how to show them.
@@ -29,7 +26,7 @@ pub struct WhatIfAnswer<'a> {
     pub name: &'a str,
 }
 
-impl<'a> WhatIfAnswer<'a> {
+impl WhatIfAnswer<'_> {
     /// The recording and the rerun of the first answer as processes beside each other, for each rank.
     fn trace(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let mut trace = TraceWriter::new(out);
@@ -65,23 +62,23 @@ impl<'a> WhatIfAnswer<'a> {
         }
         trace.finish()
     }
-
-    fn rows(&self) -> impl Iterator<Item = (&'a RuleAnswer, Ns)> {
-        self.found.answers.iter().map(|answer| (answer, Ns(self.found.length_ns)))
-    }
 }
 
+/// The context is the length of the job in ns.
 const COLUMNS: &[Column<RuleAnswer, Ns>] = &[
-    Column::left("rule", |answer, _| visible(&answer.rule).into_owned()),
-    Column::number("saves_ns", "would save", |answer, _| Cell::Time(Ns(answer.saves_ns))),
-    Column::number("share", "of all", |answer, length| Cell::known(Ns(answer.saves_ns).share_of(*length), Cell::Share)),
-    Column::number("left_ns", "left", |answer, length| Cell::Time(*length - Ns(answer.saves_ns))),
+    words("rule", "rule").read(|answer, _| Cell::Text(visible(&answer.rule).into_owned())),
+    number("saves_ns", "would save").read(|answer, _| Cell::Time(Ns(answer.saves_ns))),
+    number("share", "of all").read(|answer, length| Cell::known(Ns(answer.saves_ns).share_of(*length), Cell::Share)),
+    number("left_ns", "left").read(|answer, length| Cell::Time(*length - Ns(answer.saves_ns))),
 ];
 
-/// The table of a page.
-pub(super) fn sheet(found: &WhatIf) -> Sheet {
-    let rows = found.answers.iter().map(|answer| (answer.rule.clone(), answer, Ns(found.length_ns)));
-    Sheet::named("What if", "rule", &COLUMNS[1..], rows)
+fn rows(found: &WhatIf) -> impl Iterator<Item = (&RuleAnswer, Ns)> {
+    found.answers.iter().map(|answer| (answer, Ns(found.length_ns)))
+}
+
+/// A row for each rule.
+pub(super) fn table(found: &WhatIf) -> Table {
+    Table::new("what-if", "What if", COLUMNS, rows(found))
 }
 
 /// What a page needs to switch the first rules on and off: `combined_ns` is what they save together, by bit mask of the rows of the table, and `options` name
@@ -142,18 +139,12 @@ impl Answer for WhatIfAnswer<'_> {
         self.found
     }
 
-    fn body(&self, _form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
-        if self.found.answers.is_empty() {
-            return Ok(());
-        }
-        writeln!(out)?;
-        let mut table = Table::from_rows(COLUMNS, self.rows());
-        table.drop_to(screen.room(0));
-        out.write_all(table.text().as_bytes())
+    fn tables(&self) -> Vec<Table> {
+        vec![table(self.found)]
     }
 
     fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        write_rows(COLUMNS.iter(), self.rows(), out)
+        write_csv(&[Table::for_programs("rule", COLUMNS, rows(self.found))], out)
     }
 
     fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {

@@ -70,15 +70,11 @@ fn flow_runs(report: &RecordsReport) -> impl Iterator<Item = &FlowRunReport> {
     report.flows.iter().flat_map(|flows| &flows.runs)
 }
 
-fn folder(run: &FlowRunReport) -> String {
-    if run.folder.is_empty() { "this folder".to_owned() } else { run.folder.clone() }
-}
-
 /// What is wrong in flow files: a finding for each folder.
 fn flow_findings(report: &RecordsReport) -> impl Iterator<Item = Finding> {
     flow_runs(report).filter(|run| !run.findings.is_empty()).map(|run| Finding {
         kind: FindingKind::Flows,
-        cost: folder(run),
+        cost: flows::folder(run).to_owned(),
         what: run.findings.first().map_or(String::new(), flows::sentence),
         evidence: run.findings.iter().skip(1).map(flows::sentence).collect(),
         link: Some(Link { text: "The folders", view: "records", ..Link::default() }),

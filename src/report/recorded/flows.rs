@@ -1,13 +1,10 @@
 //! What the flow extractor planned: as text with a table of its operations, the checks, the matrix of bytes, and what is wrong; as a table
-//! with a row for each run; and the matrix for spreadsheets.
+//! with a row for each run.
 
 use std::fmt::Write;
-use std::io;
 
-use super::super::column::{Cell, Column, Table};
-use super::super::csv::write_rows;
 use super::super::format::{count, size, visible};
-use super::super::sheet::Sheet;
+use super::super::table::{Cell, Column, Table, number, words};
 use crate::analysis::recorded::RecordsReport;
 use crate::analysis::recorded::flows::{Finding, FlowReport, FlowRunReport, Link, PatternRow, Tree};
 
@@ -17,72 +14,56 @@ const WIDEST_MATRIX: usize = 9;
 /// How many pairs such a list has.
 const PAIRS: usize = 20;
 
-const PATTERNS: &[Column<PatternRow, ()>] = &[
-    Column::left("pattern", |row, _| visible(&row.pattern).into_owned()),
-    Column::left("protocol", |row, _| visible(&row.protocol).into_owned()),
-    Column::right("operations", |row, _| count(row.ops)),
-    Column::right("steps", |row, _| count(row.steps)),
-    Column::right("wrong stages", |row, _| count(row.wrong_stages)),
-    Column::right("unknown stages", |row, _| count(row.unknown_stages)),
+const PATTERNS: &[Column<PatternRow>] = &[
+    words("", "pattern").read(|row, ()| name(&row.pattern)),
+    words("", "protocol").read(|row, ()| name(&row.protocol)),
+    number("", "operations").read(|row, ()| Cell::Count(row.ops)),
+    number("", "steps").read(|row, ()| Cell::Count(row.steps)),
+    number("", "wrong stages").read(|row, ()| Cell::Count(row.wrong_stages)),
+    number("", "unknown stages").read(|row, ()| Cell::Count(row.unknown_stages)),
 ];
 
-const PAIR: &[Column<Link, ()>] = &[
-    Column::right("from", |link, _| link.from.to_string()),
-    Column::right("to", |link, _| link.to.to_string()),
-    Column::right("steps", |link, _| count(link.steps)),
-    Column::right("bytes", |link, _| size(link.bytes)),
+/// A row for each folder.
+pub(super) const RUNS: &[Column<FlowRunReport>] = &[
+    words("", "folder").read(|run, ()| Cell::Text(visible(folder(run)).into_owned())),
+    number("", "ranks").read(|run, ()| Cell::Count(run.ranks.len() as u64)),
+    number("", "channels").read(|run, ()| Cell::Count(run.channels as u64)),
+    number("", "operations").read(|run, ()| Cell::Count(run.ops)),
+    number("", "steps").read(|run, ()| Cell::Count(run.steps)),
+    number("", "expected").read(|run, ()| Cell::known(run.expected_steps, Cell::Count)),
+    number("", "broken").read(|run, ()| Cell::Count(run.broken_sequences)),
+    number("", "unpaired").read(|run, ()| Cell::Count(run.unpaired_steps)),
+    number("", "wrong peers").read(|run, ()| Cell::Count(run.wrong_ring_peers)),
+    number("", "repeated").read(|run, ()| Cell::Count(run.repeated_steps)),
+    number("", "wrong stages").read(|run, ()| Cell::Count(run.patterns.iter().map(|row| row.wrong_stages).sum())),
+    number("", "aggregates differ")
+        .read(|run, ()| Cell::Text(format!("{} of {}", run.differing_aggregates, run.aggregates))),
 ];
 
-const RUNS: &[Column<FlowRunReport, ()>] = &[
-    Column::left("folder", |run, _| visible(&run.folder).into_owned()),
-    Column::right("ranks", |run, _| count(run.ranks.len() as u64)),
-    Column::right("channels", |run, _| run.channels.to_string()),
-    Column::right("operations", |run, _| count(run.ops)),
-    Column::right("steps", |run, _| count(run.steps)),
-    Column::right("expected", |run, _| run.expected_steps.map_or("?".to_owned(), count)),
-    Column::right("broken", |run, _| count(run.broken_sequences)),
-    Column::right("unpaired", |run, _| count(run.unpaired_steps)),
-    Column::right("wrong peers", |run, _| count(run.wrong_ring_peers)),
-    Column::right("repeated", |run, _| count(run.repeated_steps)),
-    Column::right("wrong stages", |run, _| count(run.patterns.iter().map(|row| row.wrong_stages).sum())),
-    Column::right("aggregates differ", |run, _| format!("{} of {}", run.differing_aggregates, run.aggregates)),
+/// The matrices; the context is the folder.
+pub(super) const MATRIX: &[Column<Link, String>] = &[
+    words("folder", "folder").read(|_, folder| name(folder)),
+    number("from_rank", "from").read(|link, _| Cell::Id(link.from.into())),
+    number("to_rank", "to").read(|link, _| Cell::Id(link.to.into())),
+    number("steps", "steps").read(|link, _| Cell::Count(link.steps)),
+    number("bytes", "bytes").read(|link, _| Cell::Bytes(link.bytes)),
 ];
 
-/// The matrix for spreadsheets; the context is the folder.
-const MATRIX: &[Column<Link, String>] = &[
-    Column::left("folder", |_, folder| visible(folder).into_owned()),
-    Column::right("from_rank", |link, _| link.from.to_string()),
-    Column::right("to_rank", |link, _| link.to.to_string()),
-    Column::right("steps", |link, _| link.steps.to_string()),
-    Column::number("bytes", "bytes", |link, _| Cell::Bytes(link.bytes)),
-];
-
-/// A row for each run.
-pub fn table(report: &FlowReport) -> String {
-    Table::from_rows(RUNS, report.runs.iter().zip(std::iter::repeat(()))).text()
+fn name(of: &str) -> Cell {
+    Cell::Text(visible(of).into_owned())
 }
 
-/// The table of a page: a row for each run.
-pub(super) fn sheet(report: &RecordsReport) -> Sheet {
-    let runs = report.flows.iter().flat_map(|flows| &flows.runs);
-    let folder =
-        |run: &FlowRunReport| if run.folder.is_empty() { "this folder".to_owned() } else { run.folder.clone() };
-    Sheet::named("Flow files", "folder", &RUNS[1..], runs.map(|run| (folder(run), run, ())))
+pub(super) fn folder(run: &FlowRunReport) -> &str {
+    if run.folder.is_empty() { "this folder" } else { &run.folder }
 }
 
-/// The table of a page: the matrices of all runs, the most bytes first.
-pub(super) fn matrix_sheet(report: &RecordsReport) -> Sheet {
-    let runs = report.flows.iter().flat_map(|flows| &flows.runs);
-    let links = runs.flat_map(|run| run.matrix.iter().map(|link| (run.folder.clone(), link, run.folder.clone())));
-    let mut links: Vec<_> = links.collect();
-    links.sort_by_key(|(_, link, _)| std::cmp::Reverse(link.bytes));
-    Sheet::named("Planned bytes from rank to rank, at most", "folder", &MATRIX[1..], links.into_iter())
+pub(super) fn runs(report: &RecordsReport) -> impl Iterator<Item = (&FlowRunReport, ())> {
+    report.flows.iter().flat_map(|flows| &flows.runs).map(|run| (run, ()))
 }
 
-/// The matrices of all runs, a row for each pair of ranks.
-pub fn csv(report: &FlowReport, out: &mut Vec<u8>) -> io::Result<()> {
-    let rows = report.runs.iter().flat_map(|run| run.matrix.iter().map(|link| (link, run.folder.clone())));
-    write_rows(MATRIX.iter(), rows, out)
+/// The pairs of ranks of all folders.
+pub(super) fn links(report: &RecordsReport) -> impl Iterator<Item = (&Link, String)> {
+    runs(report).flat_map(|(run, ())| run.matrix.iter().map(|link| (link, run.folder.clone())))
 }
 
 /// `Flow files of 2 runs: 120 operations, 960 steps.`
@@ -108,16 +89,12 @@ pub fn text(report: &FlowReport) -> String {
 fn run(run: &FlowRunReport) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
-    let folder = if run.folder.is_empty() { "this folder" } else { &run.folder };
-    let _ = writeln!(out, "Flows in {}: {}", visible(folder), summary(run));
+    let _ = writeln!(out, "Flows in {}: {}", visible(folder(run)), summary(run));
     for finding in &run.findings {
         let _ = writeln!(out, "  {}", sentence(finding));
     }
-    let _ = writeln!(
-        out,
-        "\n{}",
-        Table::from_rows(PATTERNS, run.patterns.iter().zip(std::iter::repeat(()))).text().trim_end()
-    );
+    let patterns = Table::new("patterns", "Patterns", PATTERNS, run.patterns.iter().map(|row| (row, ())));
+    let _ = writeln!(out, "\n{}", patterns.text(None).trim_end());
     let _ = writeln!(out, "\n{}", checks(run));
     for tree in &run.trees {
         let _ = writeln!(out, "{}", tree_line(tree));
@@ -177,12 +154,8 @@ fn matrix(run: &FlowRunReport) -> String {
     if ranks.len() > WIDEST_MATRIX {
         let mut links = run.matrix.clone();
         links.sort_by_key(|link| (std::cmp::Reverse(link.bytes), link.from, link.to));
-        let more = links.len().saturating_sub(PAIRS);
-        links.truncate(PAIRS);
-        out.push_str(&Table::from_rows(PAIR, links.iter().zip(std::iter::repeat(()))).text());
-        if more > 0 {
-            let _ = writeln!(out, "and {more} more pairs");
-        }
+        let pairs = Table::new("planned", "", &MATRIX[1..], links.iter().map(|link| (link, String::new())));
+        out.push_str(&pairs.first(Some(PAIRS)).text(None));
     } else {
         let cell = |from: u32, to: u32| {
             let link = run.matrix.iter().find(|link| (link.from, link.to) == (from, to));

@@ -14,10 +14,10 @@ use std::io;
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::csv::write_rows;
 use super::document::Document;
 use super::form::Form;
 use super::html::Page;
+use super::table::{Table, write_csv};
 use super::{OnPage, Screen};
 use crate::analysis::recorded::RecordsReport;
 
@@ -73,22 +73,16 @@ impl Answer for RecordsAnswer<'_> {
         RecordsData { rows_found: self.report.census.len(), report }
     }
 
+    fn tables(&self) -> Vec<Table> {
+        table::tables(self.report)
+    }
+
     fn body(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
-        match form {
-            Form::Table => table::records(self, screen, out),
-            _ => text::records(self, screen, out),
-        }
+        text::records(self, form, screen, out)
     }
 
     fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        // A file has rows of one kind: operations, or the matrices of flow files alone.
-        match &self.report.flows {
-            Some(flows) if self.report.census.is_empty() => flows::csv(flows, out),
-            _ => {
-                let rows = self.report.census.iter().take(self.limit.unwrap_or(usize::MAX));
-                write_rows(table::CENSUS.iter(), rows.map(|row| (row, ())), out)
-            }
-        }
+        write_csv(&[table::for_programs(self.report, self.limit)], out)
     }
 
     fn page(&self) -> io::Result<Page<'_>> {

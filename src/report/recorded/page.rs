@@ -3,13 +3,11 @@
 use std::io;
 
 use super::RecordsAnswer;
-use super::table::sheets;
 use crate::report::answer::Answer;
 use crate::report::html::Page;
 
 pub(super) fn records<'a>(RecordsAnswer { report, name, on_page, .. }: &RecordsAnswer<'a>) -> io::Result<Page<'a>> {
     Ok(Page {
-        sheets: sheets(report),
         commands: on_page.commands(
             "records",
             "records ",

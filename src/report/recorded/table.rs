@@ -1,221 +1,173 @@
-//! Recorded operations as tables for people: all tables, each below its title.
+//! The tables of recorded operations.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
-use super::RecordsAnswer;
 use super::flows;
-use super::sentences::{first_advice, is_in_verdict, sentence, sizes};
+use super::sentences::sizes;
 use crate::analysis::recorded::{
-    CensusRow, ChannelRow, CommunicatorRow, EventRow, FileRow, GroupRow, LinkRow, PairRow, ProxyRow, RecordsReport,
+    CensusRow, ChannelRow, CommunicatorRow, EventRow, FileRow, GroupRow, LinkRow, PairRow, Phases, ProxyRow,
+    RecordsReport,
 };
-use crate::report::Screen;
-use crate::report::column::{Align, Cell, Column, Table};
-use crate::report::format::{count, duration, percent_or_unknown, size, visible};
-use crate::report::sheet::Sheet;
+use crate::report::format::{count, visible};
+use crate::report::table::{Cell, Column, Table, number, words};
 use crate::time::Ns;
 
 /// Operations, for people and for spreadsheets.
-pub(super) const CENSUS: &[Column<CensusRow>] = &[
-    Column::words("collective", "collective", |row, ()| known(row.collective.as_deref())),
-    Column::number("", "size", |row, ()| {
-        row.size.map_or(Cell::Unknown, |size| Cell::Text(sizes(size.min_bytes, size.max_bytes)))
-    }),
-    Column::number("bytes_min", "", |row, ()| Cell::known(row.size.map(|size| size.min_bytes), Cell::Bytes)),
-    Column::number("bytes_max", "", |row, ()| Cell::known(row.size.map(|size| size.max_bytes), Cell::Bytes)),
-    Column::number("count", "count", |row, ()| Cell::Count(row.count)),
-    Column::number("timed", "", |row, ()| Cell::Count(row.timed)),
-    Column::number("total_ns", "time", |row, ()| Cell::known(row.time.map(|time| time.total_ns), Cell::Time)),
-    Column::number("median_ns", "median", |row, ()| Cell::known(row.time.map(|time| time.median_ns), Cell::Nanos)),
-    Column::number_at(3, "p95_ns", "p95", |row, ()| Cell::known(row.time.map(|time| time.p95_ns), Cell::Time)),
-    Column::number("min_ns", "", |row, ()| Cell::known(row.time.map(|time| time.min_ns), Cell::Time)),
-    Column::number("max_ns", "", |row, ()| Cell::known(row.time.map(|time| time.max_ns), Cell::Time)),
-    Column::number_at(4, "algbw_gb_per_s", "algbw", |row, ()| bandwidth(row.algbw_gb_per_s)),
-    Column::number("busbw_gb_per_s", "busbw (GB/s)", |row, ()| bandwidth(row.busbw_gb_per_s)),
-    Column::words("algorithms", "algorithm", |row, ()| values(&row.algorithms, row.count)),
-    Column::words("protocols", "protocol", |row, ()| values(&row.protocols, row.count)),
-    Column::number("channels", "channels", |row, ()| values(&row.channels, row.count)),
-    Column::words("dtypes", "", |row, ()| values(&row.dtypes, row.count)),
-    Column::number_at(2, "ranks", "ranks", |row, ()| Cell::Count(row.ranks)),
-    Column::words_at(1, "communicator", "communicator", |row, ()| known(row.communicator.as_deref())),
-    Column::words_at(0, "source", "recorded by", |row, ()| Cell::Text(row.source.to_owned())),
+const CENSUS: &[Column<CensusRow>] = &[
+    words("collective", "collective").read(|row, ()| known(row.collective.as_deref())),
+    number("", "size")
+        .read(|row, ()| row.size.map_or(Cell::Unknown, |size| Cell::Text(sizes(size.min_bytes, size.max_bytes)))),
+    number("bytes_min", "").read(|row, ()| Cell::known(row.size.map(|size| size.min_bytes), Cell::Bytes)),
+    number("bytes_max", "").read(|row, ()| Cell::known(row.size.map(|size| size.max_bytes), Cell::Bytes)),
+    number("count", "count").read(|row, ()| Cell::Count(row.count)),
+    number("timed", "").read(|row, ()| Cell::Count(row.timed)),
+    number("total_ns", "time").read(|row, ()| Cell::known(row.time.map(|time| time.total_ns), Cell::Time)),
+    number("median_ns", "median").read(|row, ()| Cell::known(row.time.map(|time| time.median_ns), Cell::Nanos)),
+    number("p95_ns", "p95").dropped(3).read(|row, ()| Cell::known(row.time.map(|time| time.p95_ns), Cell::Time)),
+    number("min_ns", "").read(|row, ()| Cell::known(row.time.map(|time| time.min_ns), Cell::Time)),
+    number("max_ns", "").read(|row, ()| Cell::known(row.time.map(|time| time.max_ns), Cell::Time)),
+    number("algbw_gb_per_s", "algbw").dropped(4).read(|row, ()| bandwidth(row.algbw_gb_per_s)),
+    number("busbw_gb_per_s", "busbw (GB/s)").read(|row, ()| bandwidth(row.busbw_gb_per_s)),
+    words("algorithms", "algorithm").read(|row, ()| values(&row.algorithms, row.count)),
+    words("protocols", "protocol").read(|row, ()| values(&row.protocols, row.count)),
+    number("channels", "channels").read(|row, ()| values(&row.channels, row.count)),
+    words("dtypes", "").read(|row, ()| values(&row.dtypes, row.count)),
+    number("ranks", "ranks").dropped(2).read(|row, ()| Cell::Count(row.ranks)),
+    words("communicator", "communicator").dropped(1).read(|row, ()| known(row.communicator.as_deref())),
+    words("source", "recorded by").dropped(0).read(|row, ()| Cell::Text(row.source.to_owned())),
 ];
 
 const COMMUNICATORS: &[Column<CommunicatorRow>] = &[
-    Column::left("communicator", |row, ()| visible(&row.communicator).into_owned()),
-    Column::left("name", |row, ()| row.name.as_deref().map_or(String::new(), |name| visible(name).into_owned())),
-    Column::right("size", |row, ()| row.size.map_or("?".to_owned(), count)),
-    Column::right("ranks here", |row, ()| count(row.ranks_here)),
-    Column::right("operations", |row, ()| count(row.operations)),
-    Column::left("recorded by", |row, ()| row.sources.join(", ")),
+    words("", "communicator").read(|row, ()| known(Some(&row.communicator))),
+    words("", "name").read(|row, ()| Cell::some(row.name.as_deref(), |name| known(Some(name)))),
+    number("", "size").read(|row, ()| Cell::known(row.size, Cell::Count)),
+    number("", "ranks here").read(|row, ()| Cell::Count(row.ranks_here)),
+    number("", "operations").read(|row, ()| Cell::Count(row.operations)),
+    words("", "recorded by").read(|row, ()| Cell::Text(row.sources.join(", "))),
 ];
 
-pub(super) const PROXIES: &[Column<ProxyRow>] = &[
-    Column::right("rank", |row, ()| number(row.rank)),
-    Column::left("direction", |row, ()| row.direction.to_owned()),
-    Column::right("operations", |row, ()| count(row.operations)),
-    Column::right("steps", |row, ()| count(row.steps)),
-    Column::right("GPU wait", |row, ()| percent_or_unknown(row.phases.gpu_wait_ns.share_of(row.phases.all()))),
-    Column::right("peer wait", |row, ()| percent_or_unknown(row.phases.peer_wait_ns.share_of(row.phases.all()))),
-    Column::right("network", |row, ()| percent_or_unknown(row.phases.network_ns.share_of(row.phases.all()))),
-    Column::right("flush", |row, ()| percent_or_unknown(row.phases.flush_ns.share_of(row.phases.all()))),
-    Column::left("bound by", |row, ()| row.bound.unwrap_or("?").to_owned()),
-    Column::dropped(0, Align::Left, "communicator", |row, ()| shown(row.communicator.as_deref())),
+const PROXIES: &[Column<ProxyRow>] = &[
+    number("", "rank").read(|row, ()| id(row.rank)),
+    words("", "direction").read(|row, ()| Cell::Text(row.direction.to_owned())),
+    number("", "operations").read(|row, ()| Cell::Count(row.operations)),
+    number("", "steps").read(|row, ()| Cell::Count(row.steps)),
+    number("", "GPU wait").read(|row, ()| share(row.phases, row.phases.gpu_wait_ns)),
+    number("", "peer wait").read(|row, ()| share(row.phases, row.phases.peer_wait_ns)),
+    number("", "network").read(|row, ()| share(row.phases, row.phases.network_ns)),
+    number("", "flush").read(|row, ()| share(row.phases, row.phases.flush_ns)),
+    words("", "bound by").read(|row, ()| known(row.bound)),
+    words("", "communicator").dropped(0).read(|row, ()| known(row.communicator.as_deref())),
 ];
 
 const LINKS: &[Column<LinkRow>] = &[
-    Column::right("rank", |row, ()| number(row.rank)),
-    Column::left("direction", |row, ()| row.direction.to_owned()),
-    Column::right("peer", |row, ()| row.peer.to_string()),
-    Column::right("channel", |row, ()| row.channel.to_string()),
-    Column::right("operations", |row, ()| count(row.operations)),
-    Column::right("bytes", |row, ()| row.bytes.map_or("?".to_owned(), size)),
-    Column::right("busy", |row, ()| row.busy_ns.map_or("?".to_owned(), duration)),
-    Column::number("", "GB/s", |row, ()| bandwidth(row.gb_per_s)),
-    Column::dropped(0, Align::Left, "communicator", |row, ()| shown(row.communicator.as_deref())),
+    number("", "rank").read(|row, ()| id(row.rank)),
+    words("", "direction").read(|row, ()| Cell::Text(row.direction.to_owned())),
+    number("", "peer").read(|row, ()| Cell::Id(row.peer.into())),
+    number("", "channel").read(|row, ()| Cell::Id(row.channel.into())),
+    number("", "operations").read(|row, ()| Cell::Count(row.operations)),
+    number("", "bytes").read(|row, ()| Cell::known(row.bytes, Cell::Bytes)),
+    number("", "busy").read(|row, ()| Cell::known(row.busy_ns, Cell::Time)),
+    number("", "GB/s").read(|row, ()| Cell::known(row.gb_per_s, Cell::Ratio)),
+    words("", "communicator").dropped(0).read(|row, ()| known(row.communicator.as_deref())),
 ];
 
 const CHANNELS: &[Column<ChannelRow>] = &[
-    Column::right("rank", |row, ()| number(row.rank)),
-    Column::right("channels", |row, ()| count(row.channels)),
-    Column::right("mean time", |row, ()| row.time.map_or("?".to_owned(), |of| duration(Ns::rounded(of.mean)))),
-    Column::right("longest", |row, ()| row.time.map_or("?".to_owned(), |of| duration(Ns::rounded(of.max)))),
-    Column::right("its channel", |row, ()| number(row.time.map(|of| of.channel))),
-    Column::right("longest / mean", |row, ()| row.time.map_or("?".to_owned(), |of| format!("{:.2}", of.ratio))),
-    Column::right("most bytes / mean", |row, ()| row.bytes.map_or("?".to_owned(), |of| format!("{:.2}", of.ratio))),
-    Column::dropped(0, Align::Left, "communicator", |row, ()| shown(row.communicator.as_deref())),
+    number("", "rank").read(|row, ()| id(row.rank)),
+    number("", "channels").read(|row, ()| Cell::Count(row.channels)),
+    number("", "mean time").read(|row, ()| Cell::known(row.time, |of| Cell::Nanos(of.mean))),
+    number("", "longest").read(|row, ()| Cell::known(row.time, |of| Cell::Nanos(of.max))),
+    number("", "its channel").read(|row, ()| id(row.time.map(|of| of.channel))),
+    number("", "longest / mean").read(|row, ()| Cell::known(row.time, |of| Cell::Ratio(of.ratio))),
+    number("", "most bytes / mean").read(|row, ()| Cell::known(row.bytes, |of| Cell::Ratio(of.ratio))),
+    words("", "communicator").dropped(0).read(|row, ()| known(row.communicator.as_deref())),
 ];
 
 const PAIRS: &[Column<PairRow>] = &[
-    Column::right("from", |row, ()| row.from.to_string()),
-    Column::right("to", |row, ()| row.to.to_string()),
-    Column::right("bytes", |row, ()| size(row.bytes)),
-    Column::left("by", |row, ()| row.by.to_owned()),
-    Column::dropped(0, Align::Left, "communicator", |row, ()| shown(row.communicator.as_deref())),
+    number("", "from").read(|row, ()| Cell::Id(row.from.into())),
+    number("", "to").read(|row, ()| Cell::Id(row.to.into())),
+    number("", "bytes").read(|row, ()| Cell::Bytes(row.bytes)),
+    words("", "by").read(|row, ()| Cell::Text(row.by.to_owned())),
+    words("", "communicator").dropped(0).read(|row, ()| known(row.communicator.as_deref())),
 ];
 
 /// Other events from NCCL's profiler interface.
-pub(super) const EVENTS: &[Column<EventRow>] = &[
-    Column::left("kind", |row, ()| row.kind.to_owned()),
-    Column::right("count", |row, ()| count(row.count)),
-    Column::right("time", |row, ()| if row.timed > 0 { duration(row.time_ns) } else { "?".to_owned() }),
-    Column::right("bytes", |row, ()| row.bytes.map_or(String::new(), size)),
-    Column::right("ranks", |row, ()| count(row.ranks)),
+const EVENTS: &[Column<EventRow>] = &[
+    words("", "kind").read(|row, ()| Cell::Text(row.kind.to_owned())),
+    number("", "count").read(|row, ()| Cell::Count(row.count)),
+    number("", "time").read(|row, ()| if row.timed > 0 { Cell::Time(row.time_ns) } else { Cell::Unknown }),
+    number("", "bytes").read(|row, ()| Cell::some(row.bytes, Cell::Bytes)),
+    number("", "ranks").read(|row, ()| Cell::Count(row.ranks)),
 ];
 
 const GROUPS: &[Column<GroupRow>] = &[
-    Column::left("group of", |row, ()| row.kind.to_owned()),
-    Column::right("depth", |row, ()| row.depth.map_or(String::new(), |depth| count(depth.into()))),
-    Column::right("operations", |row, ()| count(row.operations.into())),
-    Column::right("groups", |row, ()| count(row.count)),
-    Column::right("median", |row, ()| row.median_ns.map_or_else(|| "?".to_owned(), duration)),
-    Column::right("ranks", |row, ()| count(row.ranks)),
+    words("", "group of").read(|row, ()| Cell::Text(row.kind.to_owned())),
+    number("", "depth").read(|row, ()| Cell::some(row.depth, |depth| Cell::Count(depth.into()))),
+    number("", "operations").read(|row, ()| Cell::Count(row.operations.into())),
+    number("", "groups").read(|row, ()| Cell::Count(row.count)),
+    number("", "median").read(|row, ()| Cell::known(row.median_ns, Cell::Time)),
+    number("", "ranks").read(|row, ()| Cell::Count(row.ranks)),
 ];
 
 const FILES: &[Column<FileRow>] = &[
-    Column::left("file", |row, ()| visible(&row.name).into_owned()),
-    Column::left("recorded by", |row, ()| row.source.unwrap_or("not known").to_owned()),
-    Column::dropped(0, Align::Left, "version", |row, ()| shown(row.version.as_deref())),
-    Column::right("records", |row, ()| count(row.records)),
-    Column::right("bytes", |row, ()| size(row.bytes)),
-    Column::right("left out", |row, ()| count(row.skipped)),
-    Column::right("repaired", |row, ()| count(row.repaired)),
+    words("", "file").read(|row, ()| known(Some(&row.name))),
+    words("", "recorded by").read(|row, ()| Cell::Text(row.source.unwrap_or("not known").to_owned())),
+    words("", "version").dropped(0).read(|row, ()| known(row.version.as_deref())),
+    number("", "records").read(|row, ()| Cell::Count(row.records)),
+    number("", "bytes").read(|row, ()| Cell::Bytes(row.bytes)),
+    number("", "left out").read(|row, ()| Cell::Count(row.skipped)),
+    number("", "repaired").read(|row, ()| Cell::Count(row.repaired)),
 ];
 
-pub(super) fn records(answer: &RecordsAnswer<'_>, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
-    let report = answer.report;
-    if let Some(advice) = first_advice(report) {
-        writeln!(out, "{}", screen.fill(&advice))?;
-    }
-    let mut others = report.diagnoses.iter().enumerate().filter(|of| !is_in_verdict(of));
-    others.try_for_each(|(_, of)| writeln!(out, "{}", screen.fill(&sentence(of))))?;
-    let limit = answer.limit;
-    section("Operations", CENSUS, &report.census, limit, screen, out)?;
-    bandwidths(report, screen, out)?;
-    section("Communicators", COMMUNICATORS, &report.communicators, limit, screen, out)?;
-    section("Proxies", PROXIES, &report.proxies, limit, screen, out)?;
-    section("Links", LINKS, &report.links, limit, screen, out)?;
-    section("Channels", CHANNELS, &report.channels, limit, screen, out)?;
-    section("Bytes from rank to rank", PAIRS, &report.pairs, limit, screen, out)?;
-    section("Groups", GROUPS, &report.groups, limit, screen, out)?;
-    section("Other events of NCCL's profiler", EVENTS, &report.profiler_events, limit, screen, out)?;
-    if let Some(flows) = &report.flows {
-        write!(out, "\nFlows\n{}", flows::table(flows))?;
-    }
-    section("Files", FILES, &report.files, limit, screen, out)
-}
-
-/// The tables of a page, each by its name, without those that have no rows.
-pub(super) fn sheets(report: &RecordsReport) -> Vec<(&'static str, Sheet)> {
-    let mut sheets = vec![
-        ("operations", Sheet::from_rows("Operations by size", CENSUS, report.census.iter())),
-        ("flows", flows::sheet(report)),
-        ("planned", flows::matrix_sheet(report)),
-        ("links", Sheet::from_rows("Links", LINKS, report.links.iter())),
-        ("proxies", Sheet::from_rows("Proxies", PROXIES, report.proxies.iter())),
-        ("channels", Sheet::from_rows("Channels", CHANNELS, report.channels.iter())),
-        ("bytes", Sheet::from_rows("Bytes from rank to rank", PAIRS, report.pairs.iter())),
-        ("groups", Sheet::from_rows("Groups", GROUPS, report.groups.iter())),
-        ("events", Sheet::from_rows("Other events of NCCL's profiler", EVENTS, report.profiler_events.iter())),
+/// All tables, in the order of their use.
+pub(super) fn tables(report: &RecordsReport) -> Vec<Table> {
+    let mut planned: Vec<_> = flows::links(report).collect();
+    planned.sort_by_key(|(link, _)| std::cmp::Reverse(link.bytes));
+    let mut tables = vec![
+        Table::new("operations", "Operations", CENSUS, rows(&report.census)),
+        Table::new("flows", "Flow files", flows::RUNS, flows::runs(report)),
+        Table::new("planned", "Planned bytes from rank to rank, at most", flows::MATRIX, planned.into_iter()),
+        Table::new("communicators", "Communicators", COMMUNICATORS, rows(&report.communicators)),
+        Table::new("proxies", "Proxies", PROXIES, rows(&report.proxies)),
+        Table::new("links", "Links", LINKS, rows(&report.links)),
+        Table::new("channels", "Channels", CHANNELS, rows(&report.channels)),
+        Table::new("bytes", "Bytes from rank to rank", PAIRS, rows(&report.pairs)),
+        Table::new("groups", "Groups", GROUPS, rows(&report.groups)),
+        Table::new("events", "Other events of NCCL's profiler", EVENTS, rows(&report.profiler_events)),
+        Table::new("files", "Files", FILES, rows(&report.files)),
     ];
-    sheets.retain(|(_, sheet)| !sheet.is_empty());
-    sheets
+    tables.retain(|table| !table.is_empty());
+    tables
 }
 
-/// Whether the recorded bandwidths match the computed ones.
-pub(super) fn bandwidths(report: &RecordsReport, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
-    let Some(check) = &report.bandwidth_check else { return Ok(()) };
-    let line = format!(
-        "Bus bandwidths: {} of {} recorded ones follow from size and time within the rounding of the time.",
-        count(check.agree),
-        count(check.recorded)
-    );
-    writeln!(out, "\n{}", screen.fill(&line))
+/// The rows of spreadsheets, which are of one kind: operations, or the matrices of flow files alone.
+pub(super) fn for_programs(report: &RecordsReport, limit: Option<usize>) -> Table {
+    if report.census.is_empty() && report.flows.is_some() {
+        return Table::for_programs("link", flows::MATRIX, flows::links(report));
+    }
+    Table::for_programs("operation", CENSUS, rows(&report.census).take(limit.unwrap_or(usize::MAX)))
 }
 
-/// Writes a title and a table, unless it has no rows.
-pub(super) fn section<Row>(
-    title: &str,
-    columns: &[Column<Row>],
-    rows: &[Row],
-    limit: Option<usize>,
-    screen: &Screen,
-    out: &mut Vec<u8>,
-) -> io::Result<()> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let limit = limit.unwrap_or(usize::MAX);
-    let mut table = Table::from_rows(columns, rows.iter().take(limit).map(|row| (row, ())));
-    table.drop_empty();
-    if let Some(width) = screen.width {
-        table.drop_to(width);
-    }
-    write!(out, "\n{title}\n{}", table.text())?;
-    let more = rows.len().saturating_sub(limit);
-    if more > 0 {
-        writeln!(out, "… and {} more", count(more as u64))?;
-    }
-    Ok(())
+fn rows<Row>(of: &[Row]) -> impl Iterator<Item = (&Row, ())> {
+    of.iter().map(|row| (row, ()))
 }
 
 /// A name, or `?` if it is unknown.
-fn shown(name: Option<&str>) -> String {
-    name.map_or("?".to_owned(), |name| visible(name).into_owned())
-}
-
-fn number(value: Option<u32>) -> String {
-    value.map_or("?".to_owned(), |value| value.to_string())
-}
-
-/// A name for people and for spreadsheets.
 fn known(name: Option<&str>) -> Cell {
     Cell::known(name, |name| Cell::Text(visible(name).into_owned()))
 }
 
-/// A bandwidth with two decimals for people.
-fn bandwidth(value: Option<f64>) -> Cell {
-    Cell::known(value, |value| Cell::Both(format!("{value:.2}"), value.to_string()))
+/// A number that names something.
+fn id(number: Option<u32>) -> Cell {
+    Cell::known(number, |number| Cell::Id(number.into()))
+}
+
+/// A part of the proxies' time.
+fn share(phases: Phases, time: Ns) -> Cell {
+    Cell::known(time.share_of(phases.all()), Cell::Share)
+}
+
+fn bandwidth(gb_per_s: Option<f64>) -> Cell {
+    Cell::known(gb_per_s, Cell::Ratio)
 }
 
 /// Values, each with its number of operations, for people unless all have it: `RING ×12, TREE ×4`, and `RING:12;TREE:4`.

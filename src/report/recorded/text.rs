@@ -1,38 +1,53 @@
-//! Recorded operations for people: what is wrong, the operations, and the phases of the proxies.
+//! Records for people: what is wrong, then tables.
 
 use std::io::{self, Write};
 
 use super::RecordsAnswer;
 use super::flows;
 use super::sentences::{first_advice, is_in_verdict, sentence};
-use super::table::{CENSUS, EVENTS, PROXIES, bandwidths, section};
+use super::table::tables;
+use crate::analysis::recorded::RecordsReport;
 use crate::report::Screen;
+use crate::report::form::Form;
 use crate::report::format::count;
 
-/// The default number of operations.
+/// The default number of operations in text.
 const ROWS: usize = 20;
 
 /// The most lines about what is wrong.
 const LINES: usize = 12;
 
-pub(super) fn records(answer: &RecordsAnswer<'_>, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
-    let report = answer.report;
+/// The tables that text has; what flow files hold it says in words.
+const TABLES: [&str; 3] = ["operations", "proxies", "events"];
+
+pub(super) fn records(answer: &RecordsAnswer<'_>, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+    let (report, is_text) = (answer.report, form == Form::Text);
     if let Some(advice) = first_advice(report) {
         writeln!(out, "{}", screen.fill(&advice))?;
     }
     let mut others = report.diagnoses.iter().enumerate().filter(|of| !is_in_verdict(of)).map(|(_, of)| of);
-    let limit = if screen.verbose { usize::MAX } else { LINES };
+    let limit = if screen.verbose || !is_text { usize::MAX } else { LINES };
     others.by_ref().take(limit).try_for_each(|of| writeln!(out, "{}", screen.fill(&sentence(of))))?;
     let more = others.count();
     if more > 0 {
         writeln!(out, "… and {} more, with --format table", count(more as u64))?;
     }
-    let limit = Some(answer.limit.unwrap_or(ROWS));
-    section("Operations", CENSUS, &report.census, limit, screen, out)?;
-    section("Proxies", PROXIES, &report.proxies, limit, screen, out)?;
-    section("Other events of NCCL's profiler", EVENTS, &report.profiler_events, limit, screen, out)?;
-    if let Some(flows) = &report.flows {
+    let limit = answer.limit.or(is_text.then_some(ROWS));
+    let shown = tables(report).into_iter().filter(|table| !is_text || TABLES.contains(&table.id));
+    shown.map(|table| table.first(limit)).try_for_each(|table| table.write(screen, out))?;
+    if let Some(flows) = report.flows.as_ref().filter(|_| is_text) {
         write!(out, "\n{}", flows::text(flows))?;
     }
     bandwidths(report, screen, out)
+}
+
+/// Whether the recorded bandwidths match the computed ones.
+fn bandwidths(report: &RecordsReport, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+    let Some(check) = &report.bandwidth_check else { return Ok(()) };
+    let line = format!(
+        "Bus bandwidths: {} of {} recorded ones follow from size and time within the rounding of the time.",
+        count(check.agree),
+        count(check.recorded)
+    );
+    writeln!(out, "\n{}", screen.fill(&line))
 }

@@ -12,19 +12,19 @@ mod svg;
 mod table;
 mod text;
 
-use std::io;
+use std::io::{self, Write};
 
 use serde::Serialize;
 
 pub use document::beside;
 pub(super) use document::measured;
-pub(super) use page::{document as page_documents, labels_of, sheets as stack_sheets, telling};
+pub(super) use page::{document as page_documents, labels_of, tables as page_tables, telling};
 
 use super::answer::{Answer, no_such_form};
-use super::csv::write_rows;
 use super::document::Document;
 use super::form::Form;
 use super::html::Page;
+use super::table::{Table, write_csv};
 use super::{OnPage, Screen};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::weight::Weight;
@@ -86,23 +86,25 @@ impl Answer for StacksAnswer<'_> {
                 out.push(b'\n');
                 grouping::text(grouped, screen, out)
             }
-            (_, None) => {
-                out.push(b'\n');
-                table::stacks(self.report, screen.width, out)
-            }
-            (_, Some(grouped)) => {
-                out.push(b'\n');
-                grouping::table(grouped, screen.width, out)
+            _ => {
+                let first = self.tables().into_iter().find(|table| !table.is_empty());
+                first.map_or(Ok(()), |table| write!(out, "\n{}", table.text(screen.width)))
             }
         }
     }
 
-    fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        if let Some(grouped) = self.report.groups() {
-            return grouping::csv(grouped, out);
+    fn tables(&self) -> Vec<Table> {
+        match self.report.groups() {
+            Some(grouped) => grouping::tables(grouped),
+            None => vec![table::table(self.report)],
         }
-        let rows = self.report.stacks.iter().chain(&self.report.without_launch);
-        write_rows(table::COLUMNS.iter(), rows.map(|stack| (stack, None)), out)
+    }
+
+    fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        match self.report.groups() {
+            Some(grouped) => grouping::csv(grouped, out),
+            None => write_csv(&[table::rows(self.report)], out),
+        }
     }
 
     fn page(&self) -> io::Result<Page<'_>> {

@@ -10,17 +10,17 @@ use crate::report::answer::Answer;
 use crate::report::form::Form;
 use crate::report::html::timeline::Streams;
 use crate::report::html::{Documents, Page};
-use crate::report::sheet::Sheet;
+use crate::report::table::Table;
 
 pub(super) fn stacks<'a>(answer: &'a StacksAnswer<'_>) -> io::Result<Page<'a>> {
     let StacksAnswer { report, trace, ref on_page, .. } = *answer;
     let labels = labels_of(report);
-    let mut sheets = sheets(report, &labels);
-    if let ([timeline], false) = (&on_page.timelines[..], sheets.iter().any(|(name, _)| *name == "steps"))
+    let mut sheets = tables(report, &labels);
+    if let ([timeline], false) = (&on_page.timelines[..], sheets.iter().any(|table| table.id == "steps"))
         && !timeline.costs.is_empty()
     {
         let names = timeline.steps.iter().map(|(name, _)| name.clone());
-        sheets.push(("steps", grouping::steps_sheet(names.zip(&timeline.costs))));
+        sheets.push(grouping::steps(names.zip(&timeline.costs)));
     }
     let mut page = answer.page_of("stacks", trace.to_owned(), on_page)?;
     page.document.verdict.splice(..0, on_page.reason.clone());
@@ -82,13 +82,6 @@ pub(in crate::report) fn telling(report: &StackReport) -> BTreeSet<String> {
 }
 
 /// The table of stacks or groups, or of steps.
-pub(in crate::report) fn sheets(report: &StackReport, labels: &[Vec<String>]) -> Vec<(&'static str, Sheet)> {
-    let names = labels.iter().map(|label| label.join(" in "));
-    match report.groups() {
-        Some(grouped) => grouping::sheets(grouped, names),
-        None => {
-            let rows = names.zip(&report.stacks).zip(1..).map(|((name, stack), number)| (name, stack, Some(number)));
-            vec![("stacks", Sheet::named("Call stacks", "from", table::COLUMNS, rows).found(labels.len()))]
-        }
-    }
+pub(in crate::report) fn tables(report: &StackReport, labels: &[Vec<String>]) -> Vec<Table> {
+    report.groups().map_or_else(|| vec![table::labelled(report, labels)], grouping::tables)
 }

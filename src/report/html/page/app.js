@@ -21,7 +21,7 @@ import { mountTimeline } from './timeline.js';
 import { mountTrust } from './trust.js';
 import { mountWhatIf, whatIfRules } from './what_if.js';
 
-// In page order. `null` marks where the charts are unpacked, so that the first views need not wait for them.
+// In page order. `null` marks where the charts are unpacked, so that the first views need not wait for them, and where the other tables are.
 const APP_VIEWS = [
   ['hang', mountHang],
   ['diff', mountDiff],
@@ -39,9 +39,13 @@ const APP_VIEWS = [
   ['sizes', mountScatter],
   ['pairs', mountMatrix],
   ['records', mountRecords],
+  ['tables', null],
   ['trust', mountTrust],
   ['commands', mountCommands],
 ];
+
+// Tables that a view shows in another form. Every other table has a view of its own.
+const APP_DRAWN = ['stacks', 'waits', 'changes', 'hung'];
 
 // Views that show everything that the static table at the top has.
 const APP_TABLES = ['stacks', 'hang', 'diff', 'records'];
@@ -118,7 +122,8 @@ class App {
     this.listen();
     for (const [id, mount] of APP_VIEWS) {
       if (mount) this.mount(id, mount);
-      else await this.loadCharts();
+      else if (id === 'charts') await this.loadCharts();
+      else this.mountTables();
       await new Promise((done) => setTimeout(done));
     }
     if (this.state.get('view')) this.scroll();
@@ -133,6 +138,14 @@ class App {
       this.root.append(appAlert('The timelines cannot be read', error));
     }
     this.showChosen();
+  }
+
+  /** Mounts the tables that no other view shows. */
+  mountTables() {
+    if (document.getElementById('records')) return;
+    const known = [...APP_DRAWN, ...APP_VIEWS.map(([id]) => id)];
+    const others = Object.keys(this.model.sheets).filter((id) => !known.includes(id));
+    others.forEach((id) => this.mount(id, mountSheet(id)));
   }
 
   mount(id, mount) {

@@ -15,6 +15,8 @@ const SHEET_UNITS = {
   share: percent,
   bytes: size,
   gb_per_s: (value) => (value === null ? '' : bandwidth(value)),
+  ratio: (value) => value.toFixed(2),
+  id: String,
   text: (value) => value ?? '',
 };
 

@@ -4,7 +4,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement};
 
-use super::format::{count, duration, percent, size};
+use crate::report::format::{count, duration, percent, size};
 use crate::time::Ns;
 
 /// The header of the column that shows where a stack comes from.
@@ -299,4 +299,18 @@ impl Table {
         }
         layout.lines().map(|line| format!("{}\n", line.trim_end())).collect()
     }
+}
+
+pub(super) fn write_rows<'r, Row: 'r, Context: 'r>(
+    columns: impl Iterator<Item = &'r Column<Row, Context>> + Clone,
+    rows: impl Iterator<Item = (&'r Row, Context)>,
+    out: &mut impl std::io::Write,
+) -> std::io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(columns.clone().filter_map(Column::name))?;
+    for (row, context) in rows {
+        let named = columns.clone().filter(|column| column.name().is_some());
+        writer.write_record(named.map(|column| column.cell(row, &context).plain()))?;
+    }
+    writer.flush()
 }
