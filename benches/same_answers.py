@@ -25,7 +25,7 @@ OF_A_TRACE = [
     ["--json", "--kernel-name", "%", "--group-by", "kernel"],
     ["--format", "csv", "--limit", "0"],
     ["describe", "--json"],
-    ["pairs", "--json"],
+    ["sql", "--query", "pairs", "--format", "json"],
     ["ranks", "--json"],
     ["what-if", "--json"],
     ["export", "--sqlite", "OUT"],

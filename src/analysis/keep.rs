@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::attribution::busy::Busy;
 use crate::attribution::callers::Callers;
-use crate::attribution::forward::{Forward, Forwards};
+use crate::attribution::forward::Forwards;
 use crate::attribution::gradients::Gradients;
 use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
 use crate::attribution::threads::MainThreads;
@@ -159,7 +159,7 @@ impl<'a> Keeper<'a> {
             None => None,
         };
         if let Some(backward) = backward
-            && let Forward::Operator(operator) = self.forwards.forward(backward, &mut self.callers)
+            && let Some(operator) = self.forwards.forward(backward, &mut self.callers).operator()
         {
             self.with_callers(operator);
         }
@@ -193,7 +193,7 @@ impl<'a> Keeper<'a> {
     /// Adds the slices that decide how other slices are interpreted.
     fn finish(mut self) -> Vec<bool> {
         let store = self.store;
-        let mut telling: Vec<SliceId> = self.callers.witnesses().collect();
+        let mut telling: Vec<SliceId> = self.callers.witnesses().chain(self.forwards.witnesses()).collect();
         // The first call of all decides why a kernel is unattributed.
         telling.extend(store.runtime_calls.first());
         let with_id = store.runtime_calls.iter().filter(|call| store.correlation(**call).is_some());

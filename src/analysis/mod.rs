@@ -2,7 +2,7 @@
 //!
 //! All of them build on the rows of [`crate::attribution`]. `window` finds the span of time that a question is about. `stacks` groups kernels by the
 //! code that launched them, using `stack_key`, `cost` and `collective_info`. `summary` describes the whole window, `verdict` sums it up, `diff` and
-//! `delta` compare two answers by their `launching_steps`, `grouping` groups kernels by other keys, `pairs` pairs the backward with the forward pass,
+//! `delta` compare two answers by their `launching_steps`, `grouping` groups kernels by other keys,
 //! `over_ranks` shows how ranks differ within a stack, `origin` picks the frames that distinguish stacks, `shares` and `weight` are ratios and sums,
 //! `missing` says why there are no stacks, `losses` what damage may hide, `keep` what a smaller trace needs; `time_sums` holds mergeable durations,
 //! `timeline` shows when kernels ran on each stream, and `recorded` reads NCCL's own records. Questions that are sums over tables are in `queries/`.
@@ -23,7 +23,6 @@ pub mod missing;
 pub mod not_asked;
 pub mod origin;
 pub mod over_ranks;
-pub mod pairs;
 pub mod recorded;
 pub mod recorded_info;
 pub mod recording;

@@ -13,7 +13,7 @@ use foldhash::fast::FixedState;
 
 use super::call_tree::{CallTree, Climber};
 use super::callers::Callers;
-use super::forward::{Forward, Forwards};
+use super::forward::Forwards;
 use super::module_frames::ModuleFrames;
 use crate::id::{PathId, SliceId};
 use crate::names::category::CategoryKind;
@@ -217,11 +217,7 @@ impl Index {
             index.sent.push(index.sent.last().copied().unwrap_or(0) + usize::from(gradient.sends.is_some()));
         }
         for gradient in &mut index.gradients {
-            if let Some(producer) = gradient.producer
-                && let Forward::Operator(operator) = forwards.forward(producer, callers)
-            {
-                gradient.operator = Some(operator);
-            }
+            gradient.operator = gradient.producer.and_then(|producer| forwards.forward(producer, callers).operator());
         }
         index.number(store, callers);
         let operators: Vec<SliceId> =

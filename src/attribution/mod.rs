@@ -7,6 +7,7 @@
 //!
 //! SQL shows the rows as the table `kernel_launch`, the call tree as `call_path`, and the operations as `collective`.
 
+pub(crate) mod backward;
 pub(crate) mod batches;
 pub(crate) mod busy;
 pub mod call_tree;
@@ -37,7 +38,7 @@ use batches::Batches;
 use call_tree::{CallTree, Climber};
 use capture::{CaptureTally, Captured};
 use exposure::GpuActivity;
-use forward::{Forward, Forwards};
+use forward::Forwards;
 use gradients::{Gradients, Sent};
 use launches::{Evidence, Launched, Reason};
 use records::Records;
@@ -264,9 +265,9 @@ impl Rows<'_> {
                     Sent::Unknown => row.forward_unknown = true,
                 }
             } else if let Some(backward) = found.backward.filter(|_| options.forward) {
-                match forwards.forward(backward, &mut climber.callers) {
-                    Forward::Operator(operator) => row.forward = climber.caller(&mut tree, operator).path,
-                    Forward::NotRecorded | Forward::Ambiguous => row.forward_unknown = true,
+                match forwards.forward(backward, &mut climber.callers).operator() {
+                    Some(operator) => row.forward = climber.caller(&mut tree, operator).path,
+                    None => row.forward_unknown = true,
                 }
             }
             row

@@ -18,7 +18,6 @@ mod man;
 mod notes;
 mod opening;
 mod output;
-mod pairs;
 mod part;
 mod picker;
 mod prompt;
@@ -62,7 +61,6 @@ fn run(cli: &Cli) -> Result<(), Stop> {
     }
     match &cli.command {
         None => stacks::run(&cli.stacks),
-        Some(Command::Pairs(args)) => pairs::run(args),
         Some(Command::Ranks(args)) => ranks::run(args),
         Some(Command::WhatIf(args)) => what_if::run(args),
         Some(Command::Part(args)) => part::run(args),

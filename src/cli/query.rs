@@ -50,7 +50,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     let mut answer = Vec::new();
     let mut sets = ResultSets::new(&mut answer, form);
     for ((query, columns), values) in queries.iter().zip(shown).zip(values) {
-        let heading = (queries.len() > 1).then(|| heading(query));
+        let heading = (queries.len() > 1).then(|| format!("{}:", question(&query.header)));
         sets.show(Shown { heading, columns, origin: window.origin, limit: args.limit });
         session.answer_with([values, window.values.clone()].concat(), &query.sql, &mut sets)?;
     }
@@ -66,10 +66,10 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
 }
 
 /// What a query answers, up to the first colon or stop.
-fn heading(query: &NamedQuery) -> String {
-    let about = &query.header.about;
+fn question(header: &Header) -> &str {
+    let about = &header.about;
     let end = [": ", ". "].into_iter().filter_map(|stop| about.find(stop)).min().unwrap_or(about.len());
-    format!("{}:", about[..end].trim_end_matches('.'))
+    about[..end].trim_end_matches('.')
 }
 
 /// The traces of the arguments, which have no statements of their own.
@@ -169,20 +169,17 @@ fn own_queries() -> Vec<(String, PathBuf)> {
     found
 }
 
-/// All queries, one line each: the name, and what one row is.
+/// All queries, one line each: the name, and what it answers.
 fn list() -> String {
-    let own = own_queries();
-    let row = |path: &PathBuf| {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let row = Header::parse(&text).map_or_else(|why| why, |header| header.row);
-        format!("{row} ({})", path.display())
+    let own = |(name, path): (String, PathBuf)| {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let about = Header::parse(&text).map_or_else(|why| why, |header| question(&header).to_owned());
+        (name, format!("{about} ({})", path.display()))
     };
-    let all = named()
-        .map(|query| (query.name, query.header.row))
-        .chain(own.iter().map(|(name, path)| (name.clone(), row(path))));
-    let all: Vec<(String, String)> = all.collect();
+    let ours = |query: NamedQuery| (query.name, question(&query.header).to_owned());
+    let all: Vec<(String, String)> = named().map(ours).chain(own_queries().into_iter().map(own)).collect();
     let width = all.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    all.iter().map(|(name, row)| format!("{:width$}  {}\n", visible(name), visible(row))).collect()
+    all.iter().map(|(name, about)| format!("{:width$}  {}\n", visible(name), visible(about))).collect()
 }
 
 fn names(queries: &[NamedQuery]) -> String {

@@ -88,8 +88,6 @@ pub enum FindingKind {
     Exposed,
     /// Kernels without a launch, with much exposed time.
     NoLaunch,
-    /// A module whose collectives in the backward pass have much exposed time.
-    Backward,
     /// A rank that others wait for.
     LateRank,
     /// A line of code that the job's length consists of.

@@ -17,7 +17,6 @@ mod html;
 mod json;
 mod kernels;
 pub mod lists;
-pub mod pairs;
 pub mod ranks;
 pub mod recorded;
 pub mod recording;

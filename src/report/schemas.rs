@@ -14,7 +14,6 @@ use serde_json::{Map, Value, json};
 
 use super::hang::data::HangData;
 use super::json::Envelope;
-use super::pairs::PairsData;
 use super::ranks::RanksData;
 use super::recorded::RecordsData;
 use crate::analysis::describe::Descriptions;
@@ -189,11 +188,6 @@ fn the_schemas_are_those_of_the_structs() {
             "diff BEFORE AFTER",
             "Two traces side by side: the call stacks whose kernels changed in number or cost. Stacks are matched by file and function, whatever the \
              line; stacks of one trace that differ only in lines are one.",
-        ),
-        schema::<PairsData>(
-            "pairs",
-            "pairs TRACE...",
-            "Nodes of the backward pass with the operators of the forward pass that made them. Times of several traces are sums.",
         ),
         schema::<RanksData>(
             "ranks",

@@ -23,7 +23,6 @@ use crate::time::parse_nanos;
 pub struct Header {
     /// What it answers.
     pub about: String,
-    pub row: String,
     /// What it means that there is no row; empty if the header does not say so.
     pub nothing: String,
     /// The arguments of events that it needs.
@@ -99,7 +98,6 @@ impl Header {
             });
             let text = match key {
                 "About" => &mut header.about,
-                "Row" => &mut header.row,
                 "Nothing" => &mut header.nothing,
                 "Reads" => &mut reads,
                 _ => &mut free,

@@ -7,9 +7,12 @@ use super::source::Source;
 use super::table::Lookup::{Integer, Scan, Sorted};
 use super::table::{Cell, Column, Table, id, int, known, size, text};
 use crate::attribution::KernelLaunch;
+use crate::attribution::backward::Node;
+use crate::attribution::forward::Forward;
 use crate::attribution::launches::{Evidence, WindowOn};
 use crate::attribution::threads::thread_name;
 use crate::id::{PathId, SliceId};
+use crate::names::frames;
 use crate::operation::{Communicator, Operation};
 use crate::operations::join::Unjoined;
 
@@ -51,6 +54,9 @@ pub(super) static KERNEL_LAUNCH: Table = Table {
         int("rank", Integer, |s, i| known(s.attributed().ranks[i])),
         int("gpu_upid", Integer, |s, i| Cell::Int(s.gpu_of(s.launched(i).kernel).process.into())),
         int("op_id", Integer, |s, i| known(s.op_of_kernel(i))),
+        int("node_id", Integer, |s, i| known(s.backward().places[i].node)),
+        int("forward_id", Integer, |s, i| known(s.backward().places[i].forward)),
+        int("is_recomputed", Scan, |s, i| Cell::Int(s.backward().places[i].is_recomputed.into())),
         // The time that places it in a window chosen by launches.
         Column {
             hidden: true,
@@ -58,6 +64,43 @@ pub(super) static KERNEL_LAUNCH: Table = Table {
         },
     ],
 };
+
+fn node(s: &Source, i: usize) -> &Node {
+    &s.backward().nodes[i]
+}
+
+/// `backward_node`: one row per node of the backward pass, see [`Node`].
+pub(super) static BACKWARD_NODE: Table = Table {
+    name: c"backward_node",
+    rows: |s| s.backward().nodes.len(),
+    columns: &[
+        int("id", Sorted, |s, i| Cell::Int(node(s, i).slice.into())),
+        text("name", |s, i| Cell::Text(frames::node(s.slice_name(node(s, i).slice)))),
+        int("sequence_number", Integer, |s, i| known(s.autograd(node(s, i).slice).map(|number| number.sequence))),
+        int("forward_id", Integer, |s, i| known(forward(s, i))),
+        text("evidence", |s, i| match node(s, i).forward {
+            Some(Forward::ByNumber(_)) => Cell::Text("number"),
+            Some(Forward::ByFlow(_)) => Cell::Text("flow"),
+            _ => Cell::Null,
+        }),
+        text("unpaired", |s, i| match node(s, i).forward {
+            Some(Forward::NotRecorded) => Cell::Text("not-recorded"),
+            Some(Forward::Ambiguous) => Cell::Text("ambiguous"),
+            _ => Cell::Null,
+        }),
+        int("is_named_alike", Scan, |s, i| {
+            let node = frames::node(s.slice_name(node(s, i).slice));
+            known(forward(s, i).map(|operator| i64::from(frames::is_node_of(node, s.slice_name(operator)))))
+        }),
+        int("flow_disagrees", Scan, |s, i| known(node(s, i).flow_disagrees.map(i64::from))),
+        int("last_node_id", Integer, |s, i| known(node(s, i).last)),
+    ],
+};
+
+/// The operator of the forward pass that made a node.
+fn forward(s: &Source, i: usize) -> Option<SliceId> {
+    node(s, i).forward.and_then(Forward::operator)
+}
 
 /// `call_path`, the call tree: one row per call path that leads to a launch, callers before their callees.
 pub(super) static CALL_PATH: Table = Table {

@@ -33,6 +33,8 @@ queries! {
     KERNELS = "kernels";
     /// The critical path by line.
     CRITICAL_PATH = "critical_path";
+    /// The backward pass of each module, beside the forward pass.
+    PAIRS = "pairs";
     /// The memory of each device: totals, peaks, contradictions.
     MEMORY = "memory";
     /// The call paths that hold the memory at the peak.

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use super::ranks::{Compare, RankRows};
 use super::stacks::CallerStacks;
+use crate::attribution::backward::Backward;
 use crate::attribution::callers::Callers;
 use crate::attribution::capture::{Captured, Captures};
 use crate::attribution::launches::{self, Launched, Launches};
@@ -37,6 +38,7 @@ pub struct Source {
     attributed: OnceLock<Attributed>,
     /// By row of the attribution: the innermost operator with recorded arguments.
     kernel_ops: OnceLock<Vec<Option<SliceId>>>,
+    backward: OnceLock<Backward>,
     /// The comparison of the ranks.
     pub(super) compare: Option<Compare>,
     compared: OnceLock<Result<RankRows, String>>,
@@ -77,6 +79,7 @@ impl Source {
             launches: OnceLock::new(),
             attributed: OnceLock::new(),
             kernel_ops: OnceLock::new(),
+            backward: OnceLock::new(),
             compare: None,
             compared: OnceLock::new(),
             records: OnceLock::new(),
@@ -137,6 +140,11 @@ impl Source {
             let mut op = |launched: &Launched| nearest.of_launch(&mut callers, launched.call?, counts);
             self.launches().kernels.iter().map(&mut op).collect()
         })[row]
+    }
+
+    /// The backward pass, with the places of the kernels by row of [`Source::launches`].
+    pub(super) fn backward(&self) -> &Backward {
+        self.backward.get_or_init(|| Backward::find(&self.store, self.launches()))
     }
 
     fn operators(&self) -> &(Arc<Keys>, Vec<SliceId>) {

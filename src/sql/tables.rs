@@ -3,7 +3,7 @@
 //! Hidden columns at the end of a table are the project's own. `SELECT *` leaves them out, so that queries written for Perfetto see the columns
 //! that they expect. Times and durations are in ns.
 
-use super::launch_tables::{CALL_PATH, COLLECTIVE, KERNEL_LAUNCH};
+use super::launch_tables::{BACKWARD_NODE, CALL_PATH, COLLECTIVE, KERNEL_LAUNCH};
 use super::metadata_tables::{MEMORY_EVENT, OP};
 use super::record_tables::{
     COMMUNICATOR, FLOW_OP, FLOW_STEP, KERNEL_CHANNEL, NCCL_GROUP, NCCL_GROUP_MEMBER, NCCL_PROCESS, PROFILER_EVENT,
@@ -37,6 +37,7 @@ pub const TABLES: &[&Table] = &[
     &HEADER,
     &SLICE_NAME,
     &KERNEL_LAUNCH,
+    &BACKWARD_NODE,
     &CALL_PATH,
     &COLLECTIVE,
     &OP,

@@ -22,8 +22,6 @@ const COMMANDS: &[(&[&str], i32, bool, bool)] = &[
     (&["ranks", "testdata/records/job/records"], 0, true, false),
     (&["hang", "testdata/records/hang"], 4, true, true),
     (&["records", "testdata/records/job/records"], 0, true, false),
-    (&["pairs", "testdata/forward_backward.json"], 0, false, false),
-    (&["pairs", "testdata/ddp_backward.json.gz"], 0, false, true),
     (&["diff", "testdata/costs.json", "testdata/costs_later.json"], 0, true, true),
     (&["diff", "--ranks", "testdata/ranks", "testdata/ranks"], 0, true, false),
     (&["describe", "testdata/costs.json"], 0, false, false),

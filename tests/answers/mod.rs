@@ -11,7 +11,6 @@ mod groups;
 mod library;
 mod memory;
 mod operators;
-mod pairs;
 pub(crate) mod ranks_forms;
 mod real_costs;
 mod real_traces;

@@ -177,8 +177,8 @@ fn answers_about_lost_recordings_fit() {
 
 #[test]
 fn answers_on_all_small_traces_fit() {
-    let (stacks, pairs) = (validator("stacks"), validator("pairs"));
-    let (mut traces, mut paired) = (0, 0);
+    let stacks = validator("stacks");
+    let mut traces = 0;
     for (at, trace) in small_traces().into_iter().enumerate() {
         // No collective; all but the second have no kernels at all.
         let without = [
@@ -221,14 +221,7 @@ fn answers_on_all_small_traces_fit() {
                 assert_fits(&stacks, &answer, &args);
             }
         }
-        let args = ["pairs", trace.as_str(), "--limit", "2", "--quiet"];
-        if let Some(answer) = answer(&args) {
-            assert_fits(&pairs, &answer, &args);
-            paired += 1;
-        }
     }
-    // Few have a backward pass.
-    assert_eq!(paired, 14);
     assert_eq!(traces, 100);
 }
 
@@ -473,13 +466,12 @@ fn what_differs_in_one_field_does_not_fit() {
     let costs = testdata("costs.json");
     let replay = testdata("replay/trace.json");
     let (ranks, records) = (testdata("ranks"), testdata("records/pair"));
-    let (dumps, metadata) = (testdata("records/hang"), testdata("metadata_pytorch.json"));
+    let dumps = testdata("records/hang");
     // A later run, without rank 3.
     let (_folder, later) = written(&Job { missing: vec![3], steps: 2, layers: 2, ..Job::default() });
     for (name, args) in [
         ("stacks", &[costs.as_str(), "--sort", "gpu", "--limit", "2"][..]),
         ("stacks", &[&replay, "--limit", "1"]),
-        ("pairs", &["pairs", &metadata, "--quiet"]),
         ("diff", &["diff", &costs, &replay]),
         ("ranks", &["ranks", &ranks, "--quiet"]),
         ("ranks-diff", &["diff", &ranks, &later, "--ranks", "--quiet"]),
@@ -500,7 +492,7 @@ fn what_differs_in_one_field_does_not_fit() {
         }
     }
     let mut other = answer(&[&costs]).unwrap();
-    for (field, value) in [("version", json!(1)), ("schema", json!("nccl-stacks/pairs")), ("stacks_found", json!(-1))] {
+    for (field, value) in [("version", json!(1)), ("schema", json!("nccl-stacks/diff")), ("stacks_found", json!(-1))] {
         let right = std::mem::replace(&mut other[field], value);
         assert!(validator("stacks").check(&other).is_err(), "{field}");
         other[field] = right;

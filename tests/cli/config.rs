@@ -239,7 +239,7 @@ fn mistakes_are_reported_with_line_and_column() {
             "[defaults.stacks]\nsort = 'gpu'",
             "1:11",
             &[
-                "no command stacks takes defaults; these do: pairs, ranks, what-if, part, records, hang, report, diff, sql, export",
+                "no command stacks takes defaults; these do: ranks, what-if, part, records, hang, report, diff, sql, export",
             ],
         ),
         ("[defaults.man]\ndir = 'x'", "1:11", &["no command man"]),

@@ -102,7 +102,7 @@ fn write_errors_are_reported() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
         stderr(&unknown).contains(
-            "no such command; the commands are pairs, ranks, what-if, part, records, record, hang, report, diff, sql"
+            "no such command; the commands are ranks, what-if, part, records, record, hang, report, diff, sql"
         ),
         "{}",
         stderr(&unknown)

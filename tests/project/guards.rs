@@ -691,6 +691,7 @@ fn columns_are_documented() {
     };
     let own = [
         "kernel_launch",
+        "backward_node",
         "call_path",
         "collective",
         "rank",

@@ -4,6 +4,7 @@ mod export;
 mod launches;
 mod metadata;
 mod named;
+mod pairs;
 mod ranks;
 mod sql_command;
 mod sql_surface;

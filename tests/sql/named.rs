@@ -4,6 +4,7 @@
 
 use std::process::{Output, Stdio};
 
+use nccl_stacks::sql::queries::named;
 use serde_json::{Value, json};
 
 use crate::support::program::{program, rows, run, scratch, stderr, stdout, testdata};
@@ -49,11 +50,18 @@ fn without_a_name_all_are_listed() {
     let output = with_settings(&["sql", "--query"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
-    assert_eq!(lines.len(), 13 + 2, "{lines:?}");
-    assert!(lines.contains(&"kernels             the kernels of one name.".to_owned()), "{lines:?}");
-    assert!(lines[14].starts_with("long                a kernel. (") && lines[14].ends_with("long.sql)"), "{lines:?}");
+    assert_eq!(lines.len(), named().count() + 2, "{lines:?}");
+    // The first sentence of the header, up to a colon.
+    for (name, about) in
+        [("memory", "Memory of each device"), ("memory_steps", "The memory peaks of each step on each device")]
+    {
+        assert!(lines.contains(&format!("{name:18}  {about}")), "{lines:?}");
+    }
+    let own = lines.last().unwrap();
+    assert!(own.starts_with("long                Kernels that took long (") && own.ends_with("long.sql)"), "{own}");
     // A trace before it changes nothing.
-    assert_eq!(stdout(&with_settings(&["sql", &testdata("costs.json"), "--query"])).lines().count(), 15);
+    let of_trace = with_settings(&["sql", &testdata("costs.json"), "--query"]);
+    assert_eq!(stdout(&of_trace).lines().count(), lines.len());
 }
 
 #[test]

@@ -147,7 +147,7 @@ pub(super) const OF_TRACES: &[TraceQuestion] = &[
         .operators(|t| t.concrete.into())
         .shapes(|t| without_inputs(t, t.concrete, "this version writes no values; a newer PyTorch does")),
     ask("forward-backward", "Pairs of forward and backward", "Sequence number and Fwd thread id, or fwdbwd flows")
-        .by("nccl-stacks pairs TRACE")
+        .by("nccl-stacks sql TRACE --query pairs")
         .operators(|t| t.paired.into())
         .among("operators of the backward pass", |t| t.backward_operators)
         .turn_on("record the forward pass of the same steps: a schedule of whole steps"),

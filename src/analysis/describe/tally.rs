@@ -8,7 +8,7 @@ use super::above::{Above, Climb};
 use super::steps::Steps;
 use super::{CategoryCount, RankFact};
 use crate::attribution::capture::{CaptureTally, Captured};
-use crate::attribution::forward::{Forward, Forwards};
+use crate::attribution::forward::Forwards;
 use crate::attribution::launches::{Evidence, Launched, Launches, Reason};
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
@@ -128,7 +128,7 @@ impl Tally {
             if store.autograd(slice).is_some_and(|number| number.forward_thread != 0) {
                 self.backward_operators += 1;
                 let forward = forwards.forward(slice, &mut climb.callers);
-                self.paired += u64::from(matches!(forward, Forward::Operator(_)));
+                self.paired += u64::from(forward.operator().is_some());
             }
         }
         let named = |(id, count)| CategoryCount { category: store.strings.get(id).map(str::to_owned), count };
@@ -253,8 +253,8 @@ impl From<u64> for Having {
 /// What is above a launch, and whether a Python function is above its forward operator.
 fn forward_stack(climb: &mut Climb<'_>, forwards: &mut Forwards<'_>, call: SliceId) -> (Above, bool) {
     let above = climb.launch(call);
-    let forward = above.backward.map(|backward| forwards.forward(backward, &mut climb.callers));
-    let has_forward = matches!(forward, Some(Forward::Operator(operator)) if climb.above(operator).python);
+    let forward = above.backward.and_then(|backward| forwards.forward(backward, &mut climb.callers).operator());
+    let has_forward = forward.is_some_and(|operator| climb.above(operator).python);
     (above, has_forward)
 }
 

@@ -9,7 +9,7 @@ use super::{GroupBy, Naming};
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::steps::Steps;
 use crate::attribution::callers::Callers;
-use crate::attribution::forward::{Forward, Forwards};
+use crate::attribution::forward::Forwards;
 use crate::attribution::nearest::Nearest;
 use crate::attribution::{Attribution, KernelLaunch};
 use crate::id::{PathId, SliceId, ThreadId};
@@ -139,10 +139,8 @@ impl<'a> ByCall<'a> {
         let store = self.store;
         let is_backward = |slice| store.autograd(slice).is_some_and(|number| number.forward_thread != 0);
         let backward = self.backward.of_launch(&mut self.callers, row.launched.call?, is_backward)?;
-        match self.forwards.forward(backward, &mut self.callers) {
-            Forward::Operator(operator) => Some(operator).filter(|operator| self.operators.module(*operator).is_some()),
-            Forward::NotRecorded | Forward::Ambiguous => None,
-        }
+        let operator = self.forwards.forward(backward, &mut self.callers).operator()?;
+        Some(operator).filter(|operator| self.operators.module(*operator).is_some())
     }
 
     fn of_slice(&self, key: &GroupBy, slice: SliceId) -> GroupValue {

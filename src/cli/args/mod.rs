@@ -4,7 +4,6 @@ mod commands;
 mod describe;
 mod families;
 mod hang;
-mod pairs;
 mod parts;
 mod ranks;
 mod record;
@@ -23,13 +22,12 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) use commands::{Completions, Diff, DiffBound, Export, Man, Repair, Sql};
 pub(crate) use describe::Describe;
 pub(crate) use hang::Hang;
-pub(crate) use pairs::Pairs;
 pub(crate) use parts::Part;
 pub(crate) use ranks::{OfRanks, RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
 pub(crate) use report::Report;
-pub(crate) use shared::{Climbing, GroupArgs, OneRun, Reading, Selection, Span, asked, asked_of};
+pub(crate) use shared::{Climbing, OneRun, Reading, Selection, Span, asked, asked_of};
 pub(crate) use what_if::WhatIf;
 pub(crate) use words::{Colour, On, Sort, Switch, TableFormat, Weigh, WhichOutliers, form_of};
 
@@ -94,7 +92,6 @@ impl Cli {
     pub(crate) fn reading_mut(&mut self) -> Option<&mut Reading> {
         match &mut self.command {
             None => Some(&mut self.stacks.reading),
-            Some(Command::Pairs(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.of_ranks.reading),
             Some(Command::WhatIf(args)) => Some(&mut args.of_ranks.reading),
             Some(Command::Part(args)) => Some(&mut args.reading),
@@ -125,11 +122,6 @@ impl Cli {
 /// A command other than the main job.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Forward and backward: what the backward pass of each module costs, beside the forward pass and with the collectives in it
-    ///
-    /// Autograd's sequence numbers pair nodes of the backward pass with the operators that created them. The profiler's flows serve as a check.
-    /// The answer says how reliable the pairs are.
-    Pairs(Box<Pairs>),
     /// The ranks of a job: who waits for whom, at which line of code, and why
     ///
     /// Each trace is a rank. The kernels of each collective are matched over the ranks and align their clocks. The answer says how accurate

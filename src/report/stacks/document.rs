@@ -343,7 +343,9 @@ fn of_stack(report: &StackReport, stack: &Stack, label: &[String], share: f64) -
     }
     if label.iter().any(|label| label.contains("torch::autograd::")) {
         evidence.push("Autograd launched them in the backward pass, not a line of the model.".to_owned());
-        advice = advice.or(Some("ask `nccl-stacks pairs` with the same trace, which names the modules.".to_owned()));
+        advice = advice.or(Some(
+            "ask `nccl-stacks sql` with the same trace and `--query pairs`, which names the modules.".to_owned(),
+        ));
     }
     Finding { evidence, advice, ..exposed(stack.totals()) }
 }

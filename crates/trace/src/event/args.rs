@@ -133,9 +133,6 @@ impl ArgsWanted {
         }
     }
 
-    /// The module and code of an operator: for pairs of forward and backward.
-    pub const MODULES: ArgsWanted = ArgsWanted::Keys(KeySet::MODULES);
-
     /// The inputs of operators, and the hardware counters.
     pub const OPERATORS: ArgsWanted = ArgsWanted::Keys(KeySet { keys: args::OF_CALLS, of: EventsOf::Cpu });
 
@@ -195,8 +192,6 @@ impl KeySet {
 
     /// The same, plus its place among others.
     pub const OPERATIONS: KeySet = KeySet { keys: args::OF_OPERATIONS, of: EventsOf::Collectives };
-
-    pub const MODULES: KeySet = KeySet { keys: args::OF_MODULES, of: EventsOf::Any };
 
     /// Whether an event keeps the keys, by its category and the bytes of its name in the file.
     #[inline(always)]

@@ -102,9 +102,6 @@ pub const MODULE_HIERARCHY: &str = "Module Hierarchy";
 /// The callers of an operator, joined by semicolons. Python callers are slices instead.
 pub const CALL_STACK: &str = "Call stack";
 
-/// The keys for an operator's place in the code.
-pub const OF_MODULES: &[&str] = &[MODULE_HIERARCHY, CALL_STACK];
-
 /// The sizes of an operator's inputs: a list each, `[]` for inputs that are not tensors, lists of lists for lists of tensors (`[]` for more than
 /// 30). The profiler of 2021 wrote the key in lower case; NVTX ranges have `sizes`.
 pub const INPUT_DIMS: &[&str] = &["Input Dims", "Input dims", "sizes"];
