@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::error::Error;
-use crate::export::recorded::{Converted, Coverage, chrome, flows, inspector, megatrace};
+use crate::export::recorded::{Converted, Coverage, chrome, flows, megatrace};
 use crate::records::Records;
 use crate::report::format::count;
 use crate::run::inputs::Alone;
@@ -18,7 +18,7 @@ use super::{notes, opening, terminal};
 
 /// Whether the arguments ask for a conversion.
 pub(super) fn are_wanted(args: &Export) -> bool {
-    [&args.chrome, &args.megatrace, &args.flows, &args.inspector].into_iter().any(Option::is_some)
+    [&args.chrome, &args.megatrace, &args.flows].into_iter().any(Option::is_some)
 }
 
 /// Reads the records, and writes all requested conversions.
@@ -27,17 +27,12 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     let records = opening::run(&args.reading).traces_and_records(input, &args.records, Alone::Allowed)?.1;
     let Some(records) = records else {
         return Err(Stop::NotFound(
-            "Nothing found: --chrome, --megatrace, --flows and --inspector need NCCL's own records, and there are none."
-                .to_owned(),
+            "Nothing found: --chrome, --megatrace and --flows need NCCL's own records, and there are none.".to_owned(),
         ));
     };
     if let Some(path) = &args.chrome {
         let done = write_file("--chrome", path, args, |out| chrome::write(&records, out))?;
         report("--chrome", "operations", "a time", done);
-    }
-    if let Some(path) = &args.inspector {
-        let done = write_file("--inspector", path, args, |out| inspector::write(&records, out))?;
-        report("--inspector", "operations", "a size and a time of execution", done);
     }
     if let Some(folder) = &args.megatrace {
         let (files, done) = megatrace::logs(

@@ -29,13 +29,13 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
     let RecordedReductions { reductions, without_rank, .. } = found;
     if !reductions.is_empty() {
         // The times of the calls explain why a rank's kernels were late.
-        let calls = EntryReport::compare(&records, args.outliers.into());
+        let calls = EntryReport::compare(&records);
         if !calls.slow.is_empty() {
             note(&entries_verdict(&calls).join(" "));
         }
         return Ok(Some(reductions));
     }
-    let report = EntryReport::compare(&records, args.outliers.into());
+    let report = EntryReport::compare(&records);
     if report.ranks_here.is_empty() && (report.calls > 0 || without_rank > 0) {
         return Err(Stop::NotFound(without_ranks(&records)));
     }

@@ -91,8 +91,8 @@ fn check(args: &Export) -> Result<(), Stop> {
             "--trace reads the trace twice, which standard input and pipes do not allow; save it to a file first",
         );
     }
-    let files = [&args.sqlite, &args.parquet, &args.cut, &args.chrome, &args.inspector];
-    let paths: Vec<_> = files.into_iter().chain([&args.megatrace, &args.flows]).map(Option::as_ref).collect();
+    let paths =
+        [&args.sqlite, &args.parquet, &args.cut, &args.chrome, &args.megatrace, &args.flows].map(Option::as_ref);
     if (1..paths.len()).any(|at| paths[at].is_some() && paths[..at].contains(&paths[at])) {
         return usage(SAME);
     }

@@ -11,7 +11,7 @@ use crate::report::{Form, OnPage, Screen};
 use crate::run::inputs;
 use crate::run::inputs::Inputs;
 
-use super::args::{Colour, Ranks, Records, Report, Sort, Weigh, WhichOutliers};
+use super::args::{Colour, Ranks, Records, Report, Sort, Weigh};
 use super::output::Output;
 use super::show::Show;
 use super::stop::Stop;
@@ -51,7 +51,6 @@ fn ranks_of(args: &Report) -> Ranks {
         traces: args.inputs.clone(),
         expect: None,
         of_ranks: args.of_ranks.clone(),
-        outliers: WhichOutliers::Mad,
         capture_trace: args.capture_trace.clone(),
         format: Form::Html,
         json: false,

@@ -3,14 +3,27 @@
 //! Most hold data that a PyTorch profiler does not record: how an operating system schedules its threads. Counters are different: a trace may have
 //! them, but they are not read. An empty answer would then be silently wrong, so [`why_empty`] returns the reason for the program to print.
 
-use super::table::Lookup::Scan;
-use super::table::{Cell, Column, Table};
+use super::table::{Table, null};
 use crate::damage::Damage;
 use crate::store::Store;
 
-/// All absent tables.
-pub(super) const TABLES: &[&Table] =
-    &[&COUNTER, &COUNTER_TRACK, &PROCESS_COUNTER_TRACK, &SCHED, &CPU, &THREAD_STATE, &TRACE_IMPORT_LOGS];
+macro_rules! absent {
+    ($($name:literal: $($column:ident)*;)*) => {
+        /// All absent tables.
+        pub(super) const TABLES: &[&Table] =
+            &[$(&Table { name: $name, rows: |_| 0, columns: &[$(null(stringify!($column))),*] }),*];
+    };
+}
+
+absent! {
+    c"counter": id ts track_id value arg_set_id;
+    c"counter_track": id name parent_id type dimension_arg_set_id source_arg_set_id machine_id unit description;
+    c"process_counter_track": id name type parent_id source_arg_set_id machine_id unit description upid;
+    c"sched": id ts dur cpu utid end_state priority ucpu ts_end;
+    c"cpu": id ucpu cpu cluster_id processor machine_id capacity arg_set_id;
+    c"thread_state": id ts dur cpu utid state io_wait blocked_function waker_utid waker_id irq_context ucpu;
+    c"_trace_import_logs": id trace_id ts byte_offset severity name arg_set_id;
+}
 
 fn find(table: &str) -> Option<&'static Table> {
     TABLES.iter().copied().find(|known| known.name.to_bytes().eq_ignore_ascii_case(table.as_bytes()))
@@ -38,117 +51,3 @@ pub fn why_empty(table: &str, store: &Store) -> Option<String> {
         )),
     }
 }
-
-const fn absent(name: &'static str, sql_type: &'static str) -> Column {
-    Column { name, sql_type, hidden: false, lookup: Scan, cell: |_, _| Cell::Null }
-}
-
-const fn int(name: &'static str) -> Column {
-    absent(name, "INTEGER")
-}
-
-const fn text(name: &'static str) -> Column {
-    absent(name, "TEXT")
-}
-
-static COUNTER: Table = Table {
-    name: c"counter",
-    rows: |_| 0,
-    columns: &[int("id"), int("ts"), int("track_id"), absent("value", "REAL"), int("arg_set_id")],
-};
-
-static COUNTER_TRACK: Table = Table {
-    name: c"counter_track",
-    rows: |_| 0,
-    columns: &[
-        int("id"),
-        text("name"),
-        int("parent_id"),
-        text("type"),
-        int("dimension_arg_set_id"),
-        int("source_arg_set_id"),
-        int("machine_id"),
-        text("unit"),
-        text("description"),
-    ],
-};
-
-static PROCESS_COUNTER_TRACK: Table = Table {
-    name: c"process_counter_track",
-    rows: |_| 0,
-    columns: &[
-        int("id"),
-        text("name"),
-        text("type"),
-        int("parent_id"),
-        int("source_arg_set_id"),
-        int("machine_id"),
-        text("unit"),
-        text("description"),
-        int("upid"),
-    ],
-};
-
-static SCHED: Table = Table {
-    name: c"sched",
-    rows: |_| 0,
-    columns: &[
-        int("id"),
-        int("ts"),
-        int("dur"),
-        int("cpu"),
-        int("utid"),
-        text("end_state"),
-        int("priority"),
-        int("ucpu"),
-        int("ts_end"),
-    ],
-};
-
-static CPU: Table = Table {
-    name: c"cpu",
-    rows: |_| 0,
-    columns: &[
-        int("id"),
-        int("ucpu"),
-        int("cpu"),
-        int("cluster_id"),
-        text("processor"),
-        int("machine_id"),
-        int("capacity"),
-        int("arg_set_id"),
-    ],
-};
-
-static THREAD_STATE: Table = Table {
-    name: c"thread_state",
-    rows: |_| 0,
-    columns: &[
-        int("id"),
-        int("ts"),
-        int("dur"),
-        int("cpu"),
-        int("utid"),
-        text("state"),
-        int("io_wait"),
-        text("blocked_function"),
-        int("waker_utid"),
-        int("waker_id"),
-        int("irq_context"),
-        int("ucpu"),
-    ],
-};
-
-static TRACE_IMPORT_LOGS: Table = Table {
-    name: c"_trace_import_logs",
-    rows: |_| 0,
-    columns: &[
-        int("id"),
-        int("trace_id"),
-        int("ts"),
-        int("byte_offset"),
-        text("severity"),
-        text("name"),
-        int("arg_set_id"),
-    ],
-};

@@ -2,16 +2,16 @@
 //!
 //! They complete `op` and `memory_event`, row by row, with what takes a climb to the callers or a look into lists. Exports do not have them.
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
+use super::metadata_tables::{event, object, op, operators};
 use super::source::Source;
 use super::stacks::CallerStacks;
 use super::table::Lookup::{Integer, Scan, Sorted};
 use super::table::{Cell, Table, int, known, text};
-use crate::id::SliceId;
 use crate::names::args;
 use crate::names::frames::UserCode;
-use crate::recorded_args::{List, OddTensor, Operators, Recorded, device_name};
+use crate::recorded_args::{List, OddTensor, Recorded, device_name};
 
 /// All these tables.
 pub(super) const TABLES: &[&Table] = &[&OP_CALL, &MEMORY_CALL];
@@ -24,20 +24,6 @@ fn telling(stacks: &CallerStacks, i: usize) -> Cell<'static> {
 /// The callers, outermost first.
 fn stack(stacks: &CallerStacks, i: usize) -> Cell<'static> {
     Cell::Owned(stacks.key(i).frames.join(";"))
-}
-
-/// A JSON object; NULL if it is empty.
-fn object(fields: impl Iterator<Item = (String, String)>) -> Cell<'static> {
-    let object: Map<String, Json> = fields.map(|(name, value)| (name, json!(value))).collect();
-    if object.is_empty() { Cell::Null } else { Cell::Owned(Json::Object(object).to_string()) }
-}
-
-fn op(s: &Source, i: usize) -> SliceId {
-    s.operator_slices()[i]
-}
-
-fn operators(s: &Source) -> Operators<'_> {
-    Operators::with(s.store(), s.operator_keys().clone())
 }
 
 /// A list; NULL if it is malformed, which `op` shows as recorded.
@@ -85,18 +71,12 @@ static OP_CALL: Table = Table {
         text("scalars", |s, i| {
             object(operators(s).scalars(op(s, i)).into_iter().map(|(input, value)| (input.to_string(), value)))
         }),
-        text("malformed", |s, i| {
-            object(operators(s).malformed(op(s, i)).into_iter().map(|(key, text)| (key.to_owned(), text)))
-        }),
+        text("malformed", |s, i| object(operators(s).malformed(op(s, i)))),
         int("stack_id", Integer, |s, i| Cell::Int(s.op_stacks().number(i))),
         text("telling", |s, i| telling(s.op_stacks(), i)),
         text("stack", |s, i| stack(s.op_stacks(), i)),
     ],
 };
-
-fn event(s: &Source, i: usize) -> SliceId {
-    s.memory_events().1[i]
-}
 
 /// Whether address and size are known.
 fn is_complete(s: &Source, i: usize) -> bool {
@@ -114,7 +94,7 @@ fn malformed(s: &Source, i: usize) -> Cell<'static> {
         (args::MEMORY_DEVICE_TYPE, keys.device_type(s, event).malformed()),
         (args::MEMORY_DEVICE, keys.device(s, event).malformed()),
     ];
-    object(values.into_iter().filter_map(|(key, text)| Some((key.to_owned(), text?))))
+    object(values.into_iter().filter_map(|(key, text)| Some((key, text?))))
 }
 
 /// `memory_call`: one row per memory event, in the order of `memory_event`.

@@ -1,4 +1,4 @@
-//! SQL functions over the store. Unsupported PerfettoSQL functions are defined too: they fail with advice.
+//! SQL functions over the store, of names and of numbers. `text_functions` has those of texts.
 
 use std::sync::Arc;
 
@@ -12,15 +12,6 @@ use crate::id::SliceId;
 use crate::names::steps::{self, ANNOTATION};
 use crate::store::Store;
 use crate::time::Ns;
-
-/// Functions of Perfetto that are refused, and the advice in their error.
-const REFUSED: &[(&str, &str)] = &[
-    ("demangle", "there is no demangler here; the PyTorch profiler writes demangled names already"),
-    ("run_metric", "there are no metrics here; write the query itself"),
-    ("create_function", "functions cannot be defined here; write the expression itself, or a view"),
-    ("create_view_function", "functions cannot be defined here; write a view: CREATE VIEW name AS SELECT …"),
-    ("import", "there are no modules here; the views of slices.with_context always exist"),
-];
 
 type OfOne = fn(f64) -> f64;
 type OfTwo = fn(f64, f64) -> f64;
@@ -64,29 +55,34 @@ pub(super) fn register(connection: &Connection, store: &Arc<Store>) -> Result<()
     register_families(connection, OwnFamilies::default())?;
     for (name, function) in MATH {
         connection.create_scalar_function(*name, 1, PURE, move |context| {
-            Ok(number(context, 0)?.map(function).filter(is_value))
+            Ok(number(context, 0).map(function).filter(is_value))
         })?;
     }
     for (name, function) in MATH_OF_TWO {
         let of_two = move |context: &Context<'_>| {
-            let (a, b) = (number(context, 0)?, number(context, 1)?);
-            Ok(a.zip(b).map(|(a, b)| function(a, b)).filter(is_value))
+            let both = number(context, 0).zip(number(context, 1));
+            Ok(both.map(|(a, b)| function(a, b)).filter(is_value))
         };
         connection.create_scalar_function(*name, 2, PURE, of_two)?;
-    }
-    for (name, advice) in REFUSED {
-        connection.create_scalar_function(*name, -1, PURE, move |_| -> Result<Value> { Err(failed(name, advice)) })?;
     }
     Ok(())
 }
 
-/// A number among the arguments of a function; `None` for everything else, as SQLite's own functions have it.
-fn number(context: &Context<'_>, at: usize) -> Result<Option<f64>> {
-    Ok(match context.get_raw(at) {
+/// A number among the arguments of a function, or a text that is one, as SQLite's own functions have it; `None` for everything else.
+fn number(context: &Context<'_>, at: usize) -> Option<f64> {
+    match context.get_raw(at) {
         ValueRef::Integer(number) => Some(number as f64),
         ValueRef::Real(number) => Some(number),
-        ValueRef::Null | ValueRef::Text(_) | ValueRef::Blob(_) => None,
-    })
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok().and_then(parsed),
+        ValueRef::Null | ValueRef::Blob(_) => None,
+    }
+}
+
+/// Parses a number as SQLite does, without `inf` and `nan`.
+fn parsed(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let looks = text.bytes().all(|c| c.is_ascii_digit() || b"+-.eE".contains(&c));
+    if looks { text.parse().ok() } else { None }
 }
 
 /// Whether a function has a value for its arguments: not the root or the logarithm of a negative number.
@@ -178,4 +174,17 @@ fn to_timecode(context: &Context<'_>) -> Result<Value> {
     let [hours, minutes, seconds] = [ns / 3_600_000_000_000, ns / 60_000_000_000 % 60, ns / 1_000_000_000 % 60];
     let [ms, us, ns] = [ns / 1_000_000 % 1000, ns / 1000 % 1000, ns % 1000];
     Ok(Value::Text(format!("{hours:02}:{minutes:02}:{seconds:02} {ms:03} {us:03} {ns:03}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parsed;
+
+    #[test]
+    fn numbers_are_sqlites() {
+        assert_eq!(
+            [" 2.5 ", "1e3", "inf", "nan", "", "x"].map(parsed),
+            [Some(2.5), Some(1000.0), None, None, None, None]
+        );
+    }
 }

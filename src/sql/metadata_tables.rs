@@ -2,24 +2,20 @@
 //!
 //! A cell is read when a query asks for it, so that a query for names parses no lists.
 
-use serde_json::{Map, json};
+use serde_json::{Map, Value as Json};
 
 use super::source::Source;
 use super::table::Lookup::{Integer, Scan, Sorted, Text};
-use super::table::{Cell, Column, Lookup, Table, int, known, text};
+use super::table::{Cell, Column, Table, int, known, real, text};
 use crate::id::SliceId;
 use crate::names::args;
 use crate::recorded_args::{List, Operators, Recorded};
 
-const fn real(name: &'static str, cell: for<'a> fn(&'a Source, usize) -> Cell<'a>) -> Column {
-    Column { name, sql_type: "REAL", hidden: false, lookup: Lookup::Scan, cell }
-}
-
-fn op(s: &Source, i: usize) -> SliceId {
+pub(super) fn op(s: &Source, i: usize) -> SliceId {
     s.operator_slices()[i]
 }
 
-fn operators(s: &Source) -> Operators<'_> {
+pub(super) fn operators(s: &Source) -> Operators<'_> {
     Operators::with(s.store(), s.operator_keys().clone())
 }
 
@@ -64,14 +60,10 @@ fn is_malformed(s: &Source, i: usize) -> bool {
         || args::COUNTERS.iter().any(|name| operators.counter(slice, name).is_malformed())
 }
 
-fn keywords(s: &Source, i: usize) -> Cell<'static> {
-    let found = operators(s).keyword_arguments(op(s, i));
-    if found.is_empty() {
-        return Cell::Null;
-    }
-    let object: Map<String, serde_json::Value> =
-        found.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
-    Cell::Owned(serde_json::Value::Object(object).to_string())
+/// A JSON object; NULL if it is empty.
+pub(super) fn object<N: Into<String>, V: Into<Json>>(fields: impl IntoIterator<Item = (N, V)>) -> Cell<'static> {
+    let object: Map<String, Json> = fields.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    if object.is_empty() { Cell::Null } else { Cell::Owned(Json::Object(object).to_string()) }
 }
 
 fn module(s: &Source, i: usize) -> Cell<'_> {
@@ -107,7 +99,7 @@ pub(super) static OP: Table = Table {
         int("fwd_thread_id", Scan, |s, i| number(s, i, args::FORWARD_THREAD)),
         int("record_function_id", Integer, |s, i| number(s, i, args::RECORD_FUNCTION_ID)),
         int("ev_idx", Integer, |s, i| number(s, i, args::EVENT_INDEX)),
-        text("kwargs", keywords),
+        text("kwargs", |s, i| object(operators(s).keyword_arguments(op(s, i)))),
         int("cycles", Scan, |s, i| count(s, i, "cycles")),
         int("instructions", Scan, |s, i| count(s, i, "instructions")),
         int("cache_misses", Scan, |s, i| count(s, i, "cache_misses")),
@@ -123,7 +115,7 @@ pub(super) static OP: Table = Table {
     ],
 };
 
-fn event(s: &Source, i: usize) -> SliceId {
+pub(super) fn event(s: &Source, i: usize) -> SliceId {
     s.memory_events().1[i]
 }
 

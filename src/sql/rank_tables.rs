@@ -5,17 +5,13 @@
 use super::ranks::{MatchRow, PathRow, RankRow};
 use super::source::Source;
 use super::table::Lookup::{Integer, Scan, Sorted};
-use super::table::{Cell, CellOf, Column, Table, id, int, known, text};
+use super::table::{Cell, Table, id, int, known, real, text};
 
 /// All these tables.
 pub(super) const TABLES: &[&Table] = &[&RANK, &COLLECTIVE_MATCH];
 
 /// Those that also a single trace has of which nothing says which rank it is.
 pub(super) const OF_ONE: &[&Table] = &[&CRITICAL_PATH];
-
-const fn real(name: &'static str, cell: CellOf) -> Column {
-    Column { name, sql_type: "REAL", hidden: false, lookup: Scan, cell }
-}
 
 fn rank(s: &Source, i: usize) -> &RankRow {
     &s.rank_rows().ranks[i]

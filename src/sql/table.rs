@@ -94,6 +94,16 @@ pub(super) const fn text(name: &'static str, cell: CellOf) -> Column {
     Column { name, sql_type: "TEXT", hidden: false, lookup: Lookup::Scan, cell }
 }
 
+/// A column of floating-point numbers.
+pub(super) const fn real(name: &'static str, cell: CellOf) -> Column {
+    Column { name, sql_type: "REAL", hidden: false, lookup: Lookup::Scan, cell }
+}
+
+/// A column of Perfetto that is always NULL here.
+pub(super) const fn null(name: &'static str) -> Column {
+    int(name, Lookup::Scan, |_, _| Cell::Null)
+}
+
 /// The column with the row's number.
 pub(super) const fn id() -> Column {
     int("id", Lookup::Row, |_, i| Cell::Int(i as i64))

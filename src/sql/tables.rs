@@ -10,7 +10,7 @@ use super::record_tables::{
     PROXY_OP, PROXY_STEP, RANK_STATUS, RECORD_FILE,
 };
 use super::table::Lookup::{FewValues, Integer, IntegerIn, Row, Scan, Sorted, Text};
-use super::table::{Cell, CellOf, Column, Lookup, Table, int};
+use super::table::{Cell, CellOf, Column, Lookup, Table, int, null, real};
 use crate::damage::DESCRIPTIONS;
 use crate::damage::Description;
 use crate::event::ArgValue;
@@ -62,11 +62,6 @@ const fn text(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
 
 const fn hidden(column: Column) -> Column {
     Column { hidden: true, ..column }
-}
-
-/// A column of Perfetto that is always NULL here.
-const fn null(name: &'static str) -> Column {
-    int(name, Scan, |_, _| Cell::Null)
 }
 
 /// A column with the row's number.
@@ -153,16 +148,10 @@ static ARGS: Table = Table {
             ArgValue::Text(v) => string(s, v),
             _ => Cell::Null,
         }),
-        Column {
-            name: "real_value",
-            sql_type: "REAL",
-            hidden: false,
-            lookup: Scan,
-            cell: |s, i| match s.args.rows()[i].value {
-                ArgValue::Real(v) => Cell::Real(v),
-                _ => Cell::Null,
-            },
-        },
+        real("real_value", |s, i| match s.args.rows()[i].value {
+            ArgValue::Real(v) => Cell::Real(v),
+            _ => Cell::Null,
+        }),
         text("value_type", Scan, |s, i| {
             Cell::Text(match s.args.rows()[i].value {
                 ArgValue::Int(_) => "int",

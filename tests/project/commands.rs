@@ -43,18 +43,8 @@ const PROGRAMS: &[&str] =
 const NEEDED: &[&str] = &["jq", "man", "python", "xargs"];
 
 /// The options that name what is written.
-const WRITES: &[&str] = &[
-    "-o",
-    "--output",
-    "--out",
-    "--sqlite",
-    "--parquet",
-    "--trace",
-    "--chrome",
-    "--megatrace",
-    "--inspector",
-    "--flows",
-];
+const WRITES: &[&str] =
+    &["-o", "--output", "--out", "--sqlite", "--parquet", "--trace", "--chrome", "--megatrace", "--flows"];
 
 /// Where an input comes from.
 enum Source {

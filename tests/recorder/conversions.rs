@@ -353,42 +353,6 @@ fn logs_have_the_hashes_that_the_recorder_writes_in_the_job() {
 }
 
 #[test]
-fn lines_of_inspector_have_times_and_bandwidths() {
-    // The same all-reduce is in the dump and in Inspector's logs, of which the logs have more.
-    let (_folder, path, _) = convert(Path::new(&testdata("records/pair/inspector")), "--inspector", "out.jsonl");
-    let input = read_folder(Path::new(&testdata("records/pair/inspector")));
-    let again = read_all(std::slice::from_ref(&path), Keep::All, 1);
-    assert_eq!((again.files[0].source, again.files[0].version.as_deref()), (Some(Source::INSPECTOR), Some("v4.0")));
-    let rows = |records: &Records| -> Vec<_> {
-        let row = |row: &nccl_stacks::operation::Operation| {
-            (row.collective.clone(), row.place, row.sequence, row.bytes, row.duration, row.algorithm.clone())
-        };
-        records.operations.iter().map(row).collect()
-    };
-    assert!(!rows(&input).is_empty());
-    assert_eq!(rows(&input), rows(&again));
-    for (one, other) in input.measures.iter().zip(&again.measures) {
-        // Bandwidths follow from a time in whole microseconds, and are written with six digits.
-        assert!((one.busbw.unwrap() - other.busbw.unwrap()).abs() < 0.001 * one.busbw.unwrap(), "{one:?} {other:?}");
-    }
-
-    // Of the dump: 1 MiB in max(41, 351) µs on the GPU's clock.
-    let (_folder, path, _) = convert(Path::new(&testdata("records/pair/plugin_dump.txt")), "--inspector", "out.jsonl");
-    let line: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let perf = &line["coll_perf"];
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    assert_eq!(
-        (text(&perf["coll"]), text(&line["header"]["id"])),
-        ("AllReduce".to_owned(), "0x1f2e3d4c5b6a7988".to_owned())
-    );
-    assert_eq!((&perf["coll_sn"], &perf["coll_msg_size_bytes"]), (&2.into(), &1_048_576.into()));
-    assert_eq!((&perf["coll_exec_time_us"], text(&perf["coll_timing_source"])), (&351.into(), "kernel_gpu".to_owned()));
-    assert_eq!(perf["coll_algobw_gbs"].as_f64(), Some(2.987_396));
-    // How many ranks it has, a dump does not say.
-    assert!(line["header"]["n_ranks"].is_null() && perf["coll_busbw_gbs"].is_null());
-}
-
-#[test]
 fn several_sources_of_a_rank_are_not_written_twice() {
     let input = testdata("records/job/records");
     let (_folder, logs, said) = convert(Path::new(&input), "--megatrace", "logs");
@@ -408,11 +372,9 @@ fn several_sources_of_a_rank_are_not_written_twice() {
 fn what_no_record_has_is_said_and_no_file_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out");
-    let output = run(&["export", &testdata("records/megatrace"), "--inspector", path.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("no record has what --inspector needs"), "{}", stderr(&output));
     let output = run(&["export", &testdata("records/megatrace"), "--flows", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no record has what --flows needs"), "{}", stderr(&output));
     let trace = testdata("costs.json");
     let output = run(&["export", &trace, "--chrome", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));

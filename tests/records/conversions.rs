@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use nccl_stacks::analysis::recorded::{self, Diagnosis, flows};
-use nccl_stacks::records::{Keep, Records, read_all};
+use nccl_stacks::analysis::recorded::flows;
+use nccl_stacks::records::{Keep, read_all};
 use nccl_stacks_recorder_format::{Kind, Record};
 use serde_json::{Value, json};
 
@@ -48,42 +48,6 @@ impl Process {
         let kernel = self.put(at + 11_000, Record { parent: coll, a: gpu, ..Record::new(Kind::KernelChannel) });
         self.state(at + 61_000, kernel, 22, gpu + 50_000);
     }
-}
-
-/// Four functions take turns, each a hundred times; the recorder counts all of them, NCCL each by itself, from 0.
-#[test]
-fn lines_of_inspector_count_each_function() {
-    let folder = tempfile::tempdir().unwrap();
-    let process = Process::bare(folder.path(), [0, 2, 0], 7, 1 << 12);
-    [2, 1].into_iter().for_each(|by| process.communicator(by, 0xabc, 0, 2));
-    let functions = ["AllReduce", "AllGather", "ReduceScatter", "Broadcast"];
-    for number in 0..400 {
-        let name = functions[number as usize % 4];
-        let function = process.writer.text(format!("nccl{name}").as_bytes());
-        let c = u64::from(process.writer.next_collective(1)) << 32;
-        let call = Record { communicator: 1, function, a: 1024, c, dtype: 8, ..Record::new(Kind::Call) };
-        process.put(number * 100_000, call);
-        process.kernel(number * 100_000 + 50, name, number as u64 / 4, 0);
-    }
-    let records = process.read();
-    assert_eq!(
-        records.operations.iter().filter_map(|row| row.sequence).collect::<Vec<_>>(),
-        (1..=400).collect::<Vec<_>>()
-    );
-    let (path, _) = convert(&process.path, "--inspector", "out.jsonl");
-    let again = read_all(std::slice::from_ref(&path), Keep::All, 1);
-    let seen: Vec<_> = again.operations.iter().map(|row| (row.collective.as_deref(), row.sequence)).collect();
-    let names = ["all_reduce", "all_gather", "reduce_scatter", "broadcast"];
-    let expected: Vec<_> = (0..400).map(|number| (Some(names[number % 4]), Some(number as i64 / 4))).collect();
-    assert_eq!(seen, expected);
-    let has_gaps =
-        |records: &Records| recorded::report(records).diagnoses.iter().any(|of| matches!(of, Diagnosis::Gaps { .. }));
-    assert!(!has_gaps(&again));
-    // A line that is not there is missed.
-    let text = std::fs::read_to_string(&path).unwrap();
-    let kept: Vec<&str> = text.lines().enumerate().filter(|(at, _)| *at != 200).map(|(_, line)| line).collect();
-    std::fs::write(&path, kept.join("\n")).unwrap();
-    assert!(has_gaps(&read_all(&[path], Keep::All, 1)));
 }
 
 /// The main job on the trace: each operation is a kernel of NCCL, and its stack is its call.

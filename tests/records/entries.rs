@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use nccl_stacks::id::RankId;
-use nccl_stacks::operations::outliers::Outliers;
 use nccl_stacks::ranks::entries::EntryReport;
 use nccl_stacks::records::{Keep, read_all};
 
@@ -75,8 +74,8 @@ impl Made {
         .unwrap();
     }
 
-    fn report(self, outliers: Outliers) -> EntryReport {
-        EntryReport::compare(&self.logs().read(Keep::All), outliers)
+    fn report(self) -> EntryReport {
+        EntryReport::compare(&self.logs().read(Keep::All))
     }
 }
 
@@ -85,36 +84,34 @@ fn slow(report: &EntryReport) -> Vec<u32> {
 }
 
 #[test]
-fn the_slow_rank_is_named_by_each_statistic() {
-    for outliers in [Outliers::Mad, Outliers::Iqr, Outliers::Grubbs] {
-        assert_eq!(slow(&PLAIN.report(outliers)), [0_u32; 0], "{outliers:?}");
-        let report = Made { slow: Some((6, 400)), ..PLAIN }.report(outliers);
-        assert_eq!(slow(&report), [6], "{outliers:?}");
-        assert_eq!(report.slow[0].peers, [7]);
-        let row = &report.ranks[report.slow[0].row];
-        // 400 µs but for the jitter of two ranks, whose difference is at most 200 µs and 0 in the median.
-        assert!((390_000..410_000).contains(&row.lag_ns.0), "{}", row.lag_ns.0);
-        assert_eq!((row.calls, row.last_share), (2000, 1.0));
-    }
+fn the_slow_rank_is_named() {
+    assert_eq!(slow(&PLAIN.report()), [0_u32; 0]);
+    let report = Made { slow: Some((6, 400)), ..PLAIN }.report();
+    assert_eq!(slow(&report), [6]);
+    assert_eq!(report.slow[0].peers, [7]);
+    let row = &report.ranks[report.slow[0].row];
+    // 400 µs but for the jitter of two ranks, whose difference is at most 200 µs and 0 in the median.
+    assert!((390_000..410_000).contains(&row.lag_ns.0), "{}", row.lag_ns.0);
+    assert_eq!((row.calls, row.last_share), (2000, 1.0));
 }
 
 #[test]
 fn a_host_with_another_clock_is_not_slow() {
     // An hour, and less than the calls are apart.
     for ahead in [3_600_000_000, 300, -300] {
-        let report = Made { ahead, slow: Some((1, 500)), ..PLAIN }.report(Outliers::Mad);
+        let report = Made { ahead, slow: Some((1, 500)), ..PLAIN }.report();
         assert_eq!(slow(&report), [1], "{ahead}");
         assert_eq!(report.clock.method, "hosts");
         let offset = report.clock.hosts[1].offset_ns.0;
         assert!((offset - ahead * 1000).abs() < 100_000, "{offset} of {ahead} µs");
     }
-    let report = Made { ahead: 700, ..PLAIN }.report(Outliers::Mad);
+    let report = Made { ahead: 700, ..PLAIN }.report();
     assert_eq!(slow(&report), [0_u32; 0]);
 }
 
 #[test]
 fn without_hosts_a_constant_lag_may_be_a_clock() {
-    let report = Made { slow: Some((2, 5000)), with_hosts: false, ..PLAIN }.report(Outliers::Mad);
+    let report = Made { slow: Some((2, 5000)), with_hosts: false, ..PLAIN }.report();
     assert_eq!(report.clock.method, "unknown");
     assert!(report.clock.doubtful_ranks.contains(&2), "{:?}", report.clock.doubtful_ranks);
     assert_eq!(slow(&report), [0_u32; 0]);
@@ -122,7 +119,7 @@ fn without_hosts_a_constant_lag_may_be_a_clock() {
 
 #[test]
 fn a_lost_call_costs_its_own_comparison() {
-    let report = Made { slow: Some((6, 400)), lost: Some(100), ..PLAIN }.report(Outliers::Mad);
+    let report = Made { slow: Some((6, 400)), lost: Some(100), ..PLAIN }.report();
     assert_eq!(slow(&report), [6]);
     let of_five = report.ranks.iter().find(|row| row.rank == 5 && row.calls > 100).unwrap();
     assert_eq!(of_five.calls, 1980);
@@ -168,7 +165,7 @@ fn two_runs_at_once_are_named() {
 #[test]
 fn a_delay_is_named_with_its_time() {
     for ahead in [0, 3_600_000_000, -3_600_000_000] {
-        let report = Made { stopped: Some(1000), ahead, ..PLAIN }.report(Outliers::Mad);
+        let report = Made { stopped: Some(1000), ahead, ..PLAIN }.report();
         let [delay] = &report.delays[..] else { panic!("{:?}", report.delays) };
         assert!(delay.rank == 6 && (1_999_000_000..2_001_000_000).contains(&delay.lag_ns.0), "{ahead}: {delay:?}");
         // A thousand calls of 1 to 1.3 ms each, and the two seconds themselves.
@@ -195,7 +192,7 @@ fn unnamed(pair_of: &[usize], late: &[i64], random: &mut Random) -> EntryReport 
     }
     let names: Vec<String> = (0..texts.len()).map(|rank| format!("rank_{rank}.log")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
-    EntryReport::compare(&Logs::new(&files).read(Keep::All), Outliers::Mad)
+    EntryReport::compare(&Logs::new(&files).read(Keep::All))
 }
 
 /// Pairs of ranks with any numbers.
@@ -307,7 +304,7 @@ fn the_ranks_of_the_only_communicator_are_those_of_the_job() {
         let text = inspector(0, calls * 3, 1) + &inspector(1, calls * 3, 1);
         let lines: Vec<&str> = text.lines().skip(2).step_by(3).collect();
         let logs = Logs::new(&[("both.txt", &(lines.join("\n") + "\n"))]);
-        let report = EntryReport::compare(&logs.read(Keep::All), Outliers::Mad);
+        let report = EntryReport::compare(&logs.read(Keep::All));
         assert_eq!((&report.ranks_here[..], report.compared), (&[0, 1][..], calls * 2));
         assert_eq!(report.groups[0].not_judged, Some(why));
         assert_eq!(report.clock.doubtful_ranks.is_empty(), calls == 2);
@@ -342,7 +339,7 @@ fn few_calls_are_said_to_be_few() {
     };
     let texts: Vec<String> = (0..2).map(|rank| (0..5).map(|at| line(rank, at)).collect()).collect();
     let logs = Logs::new(&[("rank_0.log", &texts[0]), ("rank_1.log", &texts[1])]);
-    let report = EntryReport::compare(&logs.read(Keep::All), Outliers::Mad);
+    let report = EntryReport::compare(&logs.read(Keep::All));
     let not_compared: Vec<(&str, u64)> = report.not_compared.into_iter().collect();
     assert_eq!((report.calls, not_compared), (10, vec![("on streams with few calls", 10)]));
 }
@@ -353,7 +350,7 @@ fn the_real_slow_rank_is_named() {
     let Some(shared) = crate::support::shared() else { return };
     let path = shared.join("records/megatrace/rank2_slow_8ranks_generation2.tar.gz");
     let records = read_all(std::slice::from_ref(&path), Keep::All, 1);
-    let report = EntryReport::compare(&records, Outliers::Mad);
+    let report = EntryReport::compare(&records);
     assert_eq!(slow(&report), [2]);
     assert_eq!(report.slow[0].peers, [3]);
     let mut streams: HashMap<(u32, u64), Vec<i64>> = HashMap::new();
@@ -395,7 +392,7 @@ fn the_real_slow_rank_is_named_whatever_its_number() {
         for (operation, rank) in records.operations.iter_mut().zip(&ranks) {
             operation.rank = Some(RankId(new[*rank as usize]));
         }
-        let report = EntryReport::compare(&records, Outliers::Mad);
+        let report = EntryReport::compare(&records);
         assert_eq!(slow(&report), [new[2]], "{new:?}");
         assert_eq!(report.slow[0].peers, [new[3]], "{new:?}");
         assert_eq!(report.ranks[report.slow[0].row].lag_ns.0 / 1000, 505, "{new:?}");
@@ -411,7 +408,7 @@ fn the_real_slow_rank_is_named_whatever_its_number() {
 fn the_layout_of_the_real_job_is_found() {
     let Some(shared) = crate::support::shared() else { return };
     let path = shared.join("records/megatrace/TP2PP4DP8_64ranks_generation1.tar.gz");
-    let report = EntryReport::compare(&read_all(&[path], Keep::All, 1), Outliers::Mad);
+    let report = EntryReport::compare(&read_all(&[path], Keep::All, 1));
     let layout = report.layout.as_ref().unwrap();
     assert_eq!((layout.tensor, layout.pipeline, layout.data), (2, 4, 8));
     let groups =

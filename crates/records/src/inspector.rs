@@ -205,8 +205,7 @@ fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str,
     };
     let row = Operation { end: row.end.filter(|end| row.start.is_some_and(|start| start <= *end)), ..row };
     records.push(row);
-    let timing = perf.text("timing_source").map(|text| records.text(text));
-    records.measures.push(Measure { operation, timing, ..perf.measure() });
+    records.measures.push(Measure { operation, ..perf.measure() });
     let rows = times.channels.into_iter();
     records.channels.extend(rows.map(|row| KernelChannel { operation: Some(operation), ..row }));
 }

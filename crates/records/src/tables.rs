@@ -216,8 +216,6 @@ pub struct Measure {
     pub busbw: Option<f64>,
     /// How finely its time was written: times and bandwidths agree within that.
     pub resolution: Ns,
-    /// What its time was measured with: `kernel_gpu`.
-    pub timing: Option<Arc<str>>,
     /// How long its proxies waited for the GPU, in sum.
     pub gpu_wait: Option<Ns>,
     /// How long they waited for receivers to have room.

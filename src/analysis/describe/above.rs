@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
+use super::tally::has;
 use crate::attribution::callers::Callers;
 use crate::id::SliceId;
 use crate::names::args::MODULE_HIERARCHY;
@@ -15,12 +16,8 @@ use crate::store::strings::StringId;
 /// What a slice and its callers include.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Above {
-    /// Whether there is a Python function.
-    pub(super) python: bool,
-    /// Whether there is a call of a module, or an operator that names the modules around it.
-    pub(super) module: bool,
-    /// Whether there is an operator.
-    pub(super) operator: bool,
+    /// Of [`has`]: a Python function; a call of a module, or an operator that names the modules around it; an operator.
+    pub(super) flags: u32,
     /// The innermost backward operator.
     pub(super) backward: Option<SliceId>,
 }
@@ -58,7 +55,8 @@ impl<'a> Climb<'a> {
         let (below, known) = self.callers.up_to_known(Some(slice), |slice| self.known.get(&slice).copied());
         let mut found = known.unwrap_or_default();
         for slice in below.into_iter().rev() {
-            found = self.own(slice).with(found);
+            let own = self.own(slice);
+            found = Above { flags: found.flags | own.flags, backward: own.backward.or(found.backward) };
             self.known.insert(slice, found);
         }
         found
@@ -70,31 +68,16 @@ impl<'a> Climb<'a> {
 
     fn own(&self, slice: SliceId) -> Above {
         let store = self.store;
+        let flag = |is: bool, flag: u32| if is { flag } else { 0 };
         if store.category_kind(slice) == CategoryKind::Frame {
-            return Above {
-                python: true,
-                module: store.slice_name(slice).starts_with(MODULE_FRAME),
-                ..Above::default()
-            };
+            let is_module = store.slice_name(slice).starts_with(MODULE_FRAME);
+            return Above { flags: has::PYTHON | flag(is_module, has::MODULE), backward: None };
         }
         let mut args = store.args.set(store.slices.args(slice)).iter();
+        let names_modules = args.any(|arg| Some(arg.flat_key) == self.hierarchy);
         Above {
-            python: false,
-            module: args.any(|arg| Some(arg.flat_key) == self.hierarchy),
-            operator: self.is_operator(slice),
+            flags: flag(names_modules, has::MODULE) | flag(self.is_operator(slice), has::BY_OPERATOR),
             backward: store.autograd(slice).filter(|number| number.forward_thread != 0).map(|_| slice),
-        }
-    }
-}
-
-impl Above {
-    /// Combines this with what is above it.
-    fn with(self, callers: Above) -> Self {
-        Above {
-            python: self.python || callers.python,
-            module: self.module || callers.module,
-            operator: self.operator || callers.operator,
-            backward: self.backward.or(callers.backward),
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The answer to each question: whether a trace, or records, can answer it, for how much of it, and what to turn on if not.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
 use super::header::HeaderFacts;
-use super::questions::{Basis, KERNELS_ON, NSYS_KERNELS_ON, Question, RecordQuestion, Recorder, TraceQuestion};
+use super::questions::{Basis, KERNELS, OPERATORS, OTHER_PROFILER, Question, RECORDS_ON};
+use super::questions::{RecordQuestion, Recorder, Setting, TraceQuestion};
 use super::sources::SourceRow;
-use super::tally::{Having, Lack, Tally};
-use crate::event::Writer;
+use super::tally::{Lack, Tally, has};
 use crate::operation::Source;
 
 /// Whether a file can answer a question.
@@ -30,11 +31,11 @@ pub enum Possible {
 /// were launched before it.
 const NEARLY_ALL: f64 = 0.9;
 
-/// Why a trace of another accelerator has no kernels.
-const OTHER_ACCELERATOR: &str = "only kernels of CUDA and ROCm are read, and this trace is from another accelerator";
+/// What a command of the main answer needs where there are no collectives: it asks for these unless an option says otherwise.
+const WITH_ALL_KERNELS: &str = " --kernel-name '*'";
 
-/// Why an export of Nsight Systems lacks something.
-pub(super) const NOT_OF_NSYS: &str = "Nsight Systems does not record that; torch.profiler does";
+/// The command for annotations in a trace without kernels.
+const ANNOTATIONS_ALONE: &str = "nccl-stacks sql TRACE \"SELECT name, count(*), sum(dur) FROM slice WHERE category = 'user_annotation' GROUP BY name\"";
 
 /// The answer of a trace to a question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,8 +61,6 @@ pub struct Answer {
     pub was_on: Option<&'static str>,
     /// What to turn on, as written in a program or on a command line.
     pub turn_on: Vec<&'static str>,
-    /// Why it is missing although it was asked for. If `lacking` has reasons, this explains its `others`.
-    pub although: Option<&'static str>,
 }
 
 /// The answer of records to a question.
@@ -91,87 +90,95 @@ pub struct RecordAnswer {
 
 impl TraceQuestion {
     pub(super) fn answer(&self, tally: &Tally, header: &HeaderFacts) -> Answer {
-        let TraceQuestion { basis, unit, .. } = *self;
-        let question = self.question.of_trace(tally.kernels > 0, tally.collectives > 0);
-        let (having, of) = ((self.having)(tally), (self.count)(tally));
-        // What a trace either has or lacks has no share.
-        let have = if basis == Basis::Trace { of } else { having.have };
+        let (basis, unit) = (self.basis, self.unit);
+        let [of, have] = [self.all, self.all | self.have].map(|flags| tally.number(flags));
+        let lacking = match self.all {
+            has::KERNEL | has::COLLECTIVE if basis == Basis::Kernels => tally.lacking(self.all, self.have),
+            _ => BTreeMap::new(),
+        };
+        let lacks = self.lacks(tally);
         let possible = match basis {
             // A job with a single rank waits for no other.
-            _ if question.of_several && header.world_size == Some(1) => Possible::NothingToAsk,
+            _ if self.question.is_about_several() && header.world_size == Some(1) => Possible::NothingToAsk,
             Basis::Trace if of == 0 => Possible::No,
-            _ if self.missing_basis(tally).is_some() => Possible::No,
+            _ if lacks.is_some() => Possible::No,
             _ if of == 0 => Possible::NothingToAsk,
             _ if have == 0 => Possible::No,
             _ if have as f64 >= NEARLY_ALL * of as f64 => Possible::Yes,
             _ => Possible::Partly,
         };
-        let (lacking, was_on, turn_on, although) = (having.lacking.clone(), None, Vec::new(), None);
-        let mut answer = Answer { question, basis, possible, have, of, unit, lacking, was_on, turn_on, although };
-        match possible {
-            Possible::Yes | Possible::NothingToAsk => {}
-            // No trace has it, whatever is recorded.
-            _ if basis == Basis::Records => answer.turn_on.push(self.turn_on),
-            _ if *header.writer == Writer::NSIGHT_SYSTEMS => self.advise_nsys(&mut answer, tally),
-            _ => self.advise(&mut answer, &having, tally, header),
+        let question = Question { command: self.command(tally), ..self.question.clone() };
+        let mut answer =
+            Answer { question, basis, possible, have, of, unit, lacking, was_on: None, turn_on: Vec::new() };
+        if possible != Possible::Yes && possible != Possible::NothingToAsk {
+            self.advise(&mut answer, lacks, tally, header);
         }
         answer
     }
 
-    /// Fills in what to turn on: first for what the question is about, then for what it needs. Settings that are on already are not advised again.
-    fn advise(&self, answer: &mut Answer, having: &Having, tally: &Tally, header: &HeaderFacts) {
-        let flag = self.flag.filter(|flag| header.is_on(flag));
-        if let Some((why, turn_on)) = (self.without)(tally, flag.is_some()).filter(|_| answer.have == 0) {
-            answer.lacking.clear();
-            (answer.was_on, answer.although) = (flag, Some(why));
-            return answer.turn_on.extend(turn_on);
+    /// The command that answers it for this trace.
+    fn command(&self, tally: &Tally) -> Cow<'static, str> {
+        let command = &self.question.command;
+        match tally.counts.kernels {
+            _ if tally.counts.collectives > 0 || !command.starts_with("nccl-stacks TRACE") => command.clone(),
+            0 if self.question.name == "annotations" => ANNOTATIONS_ALONE.into(),
+            _ => format!("{command}{WITH_ALL_KERNELS}").into(),
         }
-        let was_on = flag.is_some() || (self.is_seen)(tally, having);
+    }
+
+    /// What to turn on if the trace has nothing of the basis.
+    fn lacks(&self, tally: &Tally) -> Option<Setting> {
+        match self.basis {
+            Basis::Kernels | Basis::Records if tally.counts.kernels == 0 => Some(KERNELS),
+            Basis::Operators if tally.number(has::OPERATOR) == 0 => Some(OPERATORS),
+            _ => None,
+        }
+    }
+
+    /// Fills in what to turn on: first for what the question is about, then for what it needs. Settings that are on already are not advised again.
+    fn advise(&self, answer: &mut Answer, lacks: Option<Setting>, tally: &Tally, header: &HeaderFacts) {
+        let Setting { flag, seen, shown_by, .. } = self.setting;
+        // No trace has it, whatever is recorded.
+        if self.basis == Basis::Records {
+            return answer.turn_on.push(self.setting.torch);
+        }
+        let Some(own) = self.setting.words(header) else {
+            answer.lacking.clear();
+            return answer.turn_on.push(OTHER_PROFILER);
+        };
+        // A graph's launch has no parameters of collectives, whatever is recorded.
+        let is_replayed = shown_by != 0 && answer.lacking.contains_key(&Lack::Replayed);
+        let may_be_on = shown_by != 0 && tally.number(shown_by) == 0;
+        let was_on = flag.is_some_and(|flag| header.is_on(flag)) || tally.number(seen) > 0 || may_be_on;
         // What was not asked for is missing everywhere, for this one reason.
         if answer.have == 0 && !was_on {
             answer.lacking.clear();
         }
-        match self.missing_basis(tally) {
-            Some(KERNELS_ON) if tally.other_accelerator => answer.although = Some(OTHER_ACCELERATOR),
+        match lacks.map(|basis| basis.words(header)) {
+            // Only kernels of CUDA and ROCm are read.
+            Some(_) if tally.other_accelerator && self.basis == Basis::Kernels => {}
             Some(basis) => {
-                answer.turn_on.push(basis);
-                answer.turn_on.extend(Some(self.turn_on).filter(|_| self.flag.is_some() && !was_on));
+                answer.turn_on.extend(basis);
+                answer.turn_on.extend(Some(own).filter(|_| flag.is_some() && !was_on));
             }
-            None if was_on => {
-                // If kernels are counted by reason, this explains the others.
-                let is_said = answer.lacking.is_empty() || answer.lacking.contains_key(&Lack::Others);
-                answer.although = Some((self.although)(tally)).filter(|why| is_said && !why.is_empty());
-                answer.was_on = self.flag;
-            }
-            None => answer.turn_on.push(self.turn_on),
+            None if was_on => answer.was_on = flag,
+            None => answer.turn_on.push(own),
         }
-        answer.turn_on.extend(self.replayed.filter(|_| having.lacking.contains_key(&Lack::Replayed)));
-    }
-
-    /// What to turn on in Nsight Systems. Without kernels, kernels come first.
-    fn advise_nsys(&self, answer: &mut Answer, tally: &Tally) {
-        let needs_kernels = self.missing_basis(tally) == Some(KERNELS_ON);
-        let Some(own) = self.nsys else {
-            answer.lacking.clear();
-            answer.although = Some(NOT_OF_NSYS);
-            return;
-        };
-        answer.turn_on.extend(Some(NSYS_KERNELS_ON).filter(|_| needs_kernels));
-        answer.turn_on.extend(Some(own).filter(|own| !needs_kernels || !own.starts_with(NSYS_KERNELS_ON)));
+        answer.turn_on.extend(Some(RECORDS_ON).filter(|_| is_replayed));
     }
 }
 
 impl RecordQuestion {
     pub(super) fn answer(&self, sources: &[SourceRow]) -> RecordAnswer {
-        let RecordQuestion { question, share, recorders, events, .. } = *self;
-        let shares = || sources.iter().map(|row| (row, share(row)));
+        let shares = || sources.iter().map(|row| (row, (self.share)(row)));
         let ratio = |(have, of): (u64, u64)| have as f64 / of.max(1) as f64;
         let best = shares().max_by(|(_, a), (_, b)| ratio(*a).total_cmp(&ratio(*b)).then(a.1.cmp(&b.1)));
         let (row, (have, of)) = best.map_or((None, (0, 0)), |(row, share)| (Some(row), share));
         let row = row.filter(|_| have > 0);
-        let is_alone = question.of_several && row.is_some_and(|row| row.ranks.len() < 2);
+        let of_several = row.filter(|_| self.question.is_about_several());
+        let is_alone = of_several.is_some_and(|row| row.ranks.len() < 2);
         // A single answer from RAS shows who has enqueued less, but not whether that changes.
-        let is_once = question.of_several && row.is_some_and(|row| row.source == Source::RAS.name() && row.files < 2);
+        let is_once = of_several.is_some_and(|row| row.source == Source::RAS.name() && row.files < 2);
         let possible = match have {
             0 => Possible::No,
             _ if is_alone || is_once || have < of => Possible::Partly,
@@ -180,14 +187,14 @@ impl RecordQuestion {
         let turn_on: &[Recorder] = match possible {
             Possible::Yes => &[],
             _ if is_once => &[("a second answer of RAS", "a minute later")],
-            _ if sources.iter().any(|row| row.events & events != 0) => &[],
+            _ if sources.iter().any(|row| row.events & self.events != 0) => &[],
             _ if is_alone => &[("the records of the other ranks", "")],
-            _ => recorders,
+            _ => self.recorders,
         };
         // RAS has no operations; it counts them by rank.
         let is_by_rank = self.unit == "operations" && row.is_some_and(|row| row.operations == 0);
         RecordAnswer {
-            question,
+            question: self.question.clone(),
             possible,
             have,
             of,

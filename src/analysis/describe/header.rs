@@ -2,7 +2,6 @@
 //!
 //! Everything here is read, not guessed: a field missing from the header is `None` or not listed.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -175,16 +174,11 @@ fn groups(fields: &BTreeMap<&str, String>) -> Vec<ProcessGroup> {
 fn gpus(fields: &BTreeMap<&str, String>) -> Vec<Gpus> {
     const LIST: &str = "deviceProperties";
     let mut gpus: Vec<Gpus> = Vec::new();
-    let mut known: BTreeMap<Option<String>, usize> = BTreeMap::new();
     for at in positions(fields, LIST) {
         let name = fields.get(format!("{LIST}[{at}].name").as_str()).filter(|name| !name.is_empty()).cloned();
-        match known.entry(name) {
-            Entry::Occupied(of_name) => gpus[*of_name.get()].count += 1,
-            Entry::Vacant(new) => {
-                let name = new.key().clone();
-                new.insert(gpus.len());
-                gpus.push(Gpus { name, count: 1 });
-            }
+        match gpus.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.count += 1,
+            None => gpus.push(Gpus { name, count: 1 }),
         }
     }
     gpus

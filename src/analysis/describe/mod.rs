@@ -9,7 +9,6 @@ mod answers;
 pub(crate) mod header;
 mod questions;
 mod sources;
-mod steps;
 mod tally;
 mod verdict;
 
@@ -30,9 +29,8 @@ pub use header::{Gpus, HeaderFacts, ProcessGroup, Version};
 pub use questions::{Basis, Question, Recorder};
 use questions::{OF_RECORDS, OF_TRACES};
 pub use sources::SourceRow;
-pub use steps::StepCount;
-pub use tally::Lack;
-use tally::Tally;
+pub use tally::{CategoryCount, Counts, Lack, RankFact, StepCount};
+use tally::{Tally, has};
 pub use verdict::{Answered, First};
 
 /// What some files are.
@@ -79,16 +77,6 @@ impl Descriptions {
     }
 }
 
-/// The slices of a category.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct CategoryCount {
-    /// The category; `None` for slices without one.
-    pub category: Option<String>,
-    /// The number of slices.
-    pub count: u64,
-}
-
 /// An important category without any slice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -101,16 +89,6 @@ pub struct MissingCategory {
     pub turn_on: Option<&'static str>,
 }
 
-/// The rank of a trace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct RankFact {
-    /// The rank.
-    pub rank: u32,
-    /// Where the rank was found.
-    pub from: &'static str,
-}
-
 /// A trace, and which questions it can answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -118,10 +96,9 @@ pub struct TraceDescription {
     /// Facts from the header.
     #[serde(flatten)]
     pub header: HeaderFacts,
-    /// The rank, if known.
-    pub rank: Option<RankFact>,
-    /// The ranks of the collectives in this file: several if the file was merged.
-    pub ranks: Vec<u32>,
+    /// What is in it.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// The start of its slices, on its own clock.
     #[cfg_attr(test, schemars(with = "i64"))]
     pub start_ns: Ns,
@@ -132,26 +109,8 @@ pub struct TraceDescription {
     pub text_bytes: u64,
     /// The number of events.
     pub events: u64,
-    /// Slices by category, most frequent first.
-    pub slices: Vec<CategoryCount>,
     /// Important categories without any slice.
     pub missing: Vec<MissingCategory>,
-    /// The steps, by name.
-    pub steps: Vec<StepCount>,
-    /// The number of GPUs that have kernels.
-    pub gpus_with_kernels: u64,
-    /// The number of kernels.
-    pub kernels: u64,
-    /// The number of kernels that are collectives.
-    pub collectives: u64,
-    /// The number of kernels that graphs replay.
-    pub replayed: u64,
-    /// The number of calls that launch a graph.
-    pub graph_launches: u64,
-    /// The number of distinct graphs that the kernels name.
-    pub graph_ids: u64,
-    /// The number of graph captures that begin in the trace.
-    pub captures: u64,
     /// The answers to all questions, in the order of the table.
     pub answers: Vec<Answer>,
     /// What is wrong with the trace.
@@ -203,27 +162,17 @@ fn launches(store: &Store) -> Launches {
 pub fn describe(store: &Store, captures: Captures) -> TraceDescription {
     let mut launches = launches(store);
     let captured = captures.stacks(store, &mut launches);
-    let tally = Tally::count(store, &launches, captured.tally);
+    let tally = Tally::count(store, &launches, &captured);
     let header = HeaderFacts::read(store, tally.has_categories(), tally.has_kineto());
     let Window { start, end } = store.span;
     TraceDescription {
         answers: OF_TRACES.iter().map(|row| row.answer(&tally, &header)).collect(),
         missing: missing(&tally, &header),
-        rank: tally.rank,
-        ranks: tally.ranks.into_iter().collect(),
         start_ns: start,
         length_ns: end - start,
         text_bytes: store.traces.iter().map(|trace| trace.text_bytes).sum(),
         events: store.events,
-        slices: tally.categories,
-        steps: tally.steps.of,
-        gpus_with_kernels: tally.gpus,
-        kernels: tally.kernels,
-        collectives: tally.collectives,
-        replayed: tally.replayed,
-        graph_launches: tally.graph_launches,
-        graph_ids: tally.graph_ids,
-        captures: tally.captures_here,
+        counts: tally.counts,
         damage: Losses::count(store),
         header,
     }
@@ -231,15 +180,13 @@ pub fn describe(store: &Store, captures: Captures) -> TraceDescription {
 
 /// The categories that most questions need but no slice has. Empty for a program that is not a GPU profiler.
 fn missing(tally: &Tally, header: &HeaderFacts) -> Vec<MissingCategory> {
-    let is_nsys = *header.writer == Writer::NSIGHT_SYSTEMS;
-    let kernels_on = if is_nsys { questions::NSYS_KERNELS_ON } else { questions::KERNELS_ON };
-    let operators_on = if is_nsys { questions::NSYS_OPERATORS_ON } else { questions::OPERATORS_ON };
+    let [kernels_on, operators_on] = [questions::KERNELS, questions::OPERATORS].map(|setting| setting.words(header));
     // Accelerators other than CUDA and ROCm have runtime calls of their own.
-    let gpu_on = Some(kernels_on).filter(|_| !tally.other_accelerator);
+    let gpu_on = kernels_on.filter(|_| !tally.other_accelerator);
     let all = [
-        (tally.kernels, "kernel", "no time on a GPU", gpu_on),
-        (tally.runtime_calls, "cuda_runtime", "no launches", Some(kernels_on)),
-        (tally.operators, "cpu_op", "no operators, shapes or records of collectives", Some(operators_on)),
+        (tally.counts.kernels, "kernel", "no time on a GPU", gpu_on),
+        (tally.number(has::RUNTIME), "cuda_runtime", "no launches", kernels_on),
+        (tally.number(has::OPERATOR), "cpu_op", "no operators, shapes or records of collectives", operators_on),
     ];
     let is_missing = |(count, ..): &(u64, _, _, _)| header.writer.is_profiler && *count == 0;
     let row = |(_, category, what, turn_on)| MissingCategory { category, what, turn_on };

@@ -4,11 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Descriptions;
-use super::answers::{Answer, NOT_OF_NSYS, Possible};
+use super::answers::{Answer, Possible};
 use super::questions::{Basis, RECORDS_ON};
-
-/// What records all that an export of Nsight Systems lacks.
-const OTHER_PROFILER: &str = "torch.profiler, which records what Nsight Systems does not";
 
 /// How many questions files of one kind can answer. Each is counted once, whatever the number of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,10 +64,9 @@ impl Descriptions {
             None => needs.push((turn_on, BTreeSet::from([question]))),
         };
         for answer in self.of_profiles().filter(|answer| answer.basis != Basis::Records) {
-            let other_profiler = (answer.although == Some(NOT_OF_NSYS)).then_some(OTHER_PROFILER);
             // Records that are there need not be recorded.
             let useful = answer.turn_on.iter().filter(|turn_on| !has_records || **turn_on != RECORDS_ON);
-            useful.copied().chain(other_profiler).for_each(|turn_on| need(answer.question.question, turn_on));
+            useful.for_each(|turn_on| need(answer.question.question, *turn_on));
         }
         for answer in self.records().flat_map(|records| &records.answers) {
             answer.turn_on.iter().for_each(|(recorder, _)| need(answer.question.question, recorder));

@@ -210,13 +210,13 @@ Examples:
     nccl-stacks export trace.json.gz --trace step.json.gz --function-name '%forward_batch_generation' --index 0
   NCCL's own records for ui.perfetto.dev: calls, channels, proxies, and the flows between them:
     nccl-stacks export records/ --chrome records.json
-  The same records for scripts that read Megatrace's logs or Inspector's:
-    nccl-stacks export records/ --megatrace logs/ --inspector records.jsonl";
+  The same records for scripts that read Megatrace's logs:
+    nccl-stacks export records/ --megatrace logs/";
 
 /// Export to other formats.
 #[derive(Debug, Args)]
 #[command(before_help = EXPORT_EXAMPLES)]
-#[command(group = ArgGroup::new("forms").args(["sqlite", "parquet", "cut", "chrome", "megatrace", "flows", "inspector"]).required(true).multiple(true))]
+#[command(group = ArgGroup::new("forms").args(["sqlite", "parquet", "cut", "chrome", "megatrace", "flows"]).required(true).multiple(true))]
 pub(crate) struct Export {
     /// The trace, as in the main job; for all options but --trace also NCCL's own records, or a folder of them
     pub(crate) trace: PathBuf,
@@ -260,10 +260,6 @@ pub(crate) struct Export {
     /// several. Our own keys follow the extractor's; "synthetic" marks an opCount or redOp that was not recorded.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) flows: Option<PathBuf>,
-
-    /// Write NCCL's own records as Inspector's lines into this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) inspector: Option<PathBuf>,
 
     /// NCCL's own records of the same job, as in the main job, in tables of their own. Repeatable
     #[arg(long, value_name = "PATH", help_heading = "Input")]

@@ -29,7 +29,7 @@ pub(crate) use records::Records;
 pub(crate) use report::Report;
 pub(crate) use shared::{Climbing, OneRun, Reading, Selection, Span, asked, asked_of};
 pub(crate) use what_if::WhatIf;
-pub(crate) use words::{Colour, On, Sort, Switch, TableFormat, Weigh, WhichOutliers, form_of};
+pub(crate) use words::{Colour, On, Sort, Switch, TableFormat, Weigh, form_of};
 
 use shared::parse_limit;
 

@@ -9,7 +9,7 @@ use crate::report::ranks::RankAnswer;
 use clap::Args;
 
 use super::shared::{Climbing, OneRun, Reading, Selection, Span, parse_limit};
-use super::words::{Colour, WhichClock, WhichOutliers, form_of};
+use super::words::{Colour, WhichClock, form_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,10 +82,6 @@ pub(crate) struct Ranks {
     /// A trace of the capture of CUDA graphs that these traces replay, as in the main job. Repeatable
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
-
-    /// How to find ranks that enter NCCL late in records of calls: by median absolute deviation, interquartile range, or Grubbs' test
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichOutliers::Mad)]
-    pub(crate) outliers: WhichOutliers,
 
     /// Form of the answer
     ///

@@ -5,7 +5,6 @@
 use crate::analysis::cost::Order;
 use crate::attribution::launches::WindowOn;
 use crate::operations::clocks::ClockMode;
-use crate::operations::outliers::Outliers;
 use crate::report::{Answer, Form, Weight};
 use crate::time::TimeRule;
 use clap::ValueEnum;
@@ -143,24 +142,6 @@ impl From<Weigh> for Weight {
             Weigh::Count => Weight::Count,
             Weigh::Gpu => Weight::Gpu,
             Weigh::Exposed => Weight::Exposed,
-        }
-    }
-}
-
-/// How late ranks are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum WhichOutliers {
-    Mad,
-    Iqr,
-    Grubbs,
-}
-
-impl From<WhichOutliers> for Outliers {
-    fn from(outliers: WhichOutliers) -> Self {
-        match outliers {
-            WhichOutliers::Mad => Outliers::Mad,
-            WhichOutliers::Iqr => Outliers::Iqr,
-            WhichOutliers::Grubbs => Outliers::Grubbs,
         }
     }
 }

@@ -8,7 +8,6 @@ use crate::analysis::hang::hang;
 use crate::analysis::recorded;
 use crate::analysis::recording::{covered, losses};
 use crate::operations::clocks::ClockMode;
-use crate::operations::outliers::Outliers;
 use crate::ranks::entries::EntryReport;
 use crate::ranks::recorded_reductions::RecordedReductions;
 use crate::ranks::report::Compared;
@@ -78,7 +77,7 @@ fn verdicts(records: &Records) -> Vec<(&'static str, String)> {
 /// Who waited for whom; if kernels are not recorded, who entered NCCL late.
 fn ranks(records: &Records) -> Option<String> {
     let reductions = RecordedReductions::from_records(records).reductions;
-    let entries = EntryReport::compare(records, Outliers::default());
+    let entries = EntryReport::compare(records);
     if reductions.len() > 1 {
         let compared = Compared::from_reductions(reductions, ClockMode::default()).ok()?;
         let by_kernels = report::ranks::verdict(&compared.report());

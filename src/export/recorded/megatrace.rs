@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 pub use nccl_stacks_recorder_text::megatrace::Form;
 use nccl_stacks_recorder_text::megatrace::{About, Line};
 
-use super::{Converted, Coverage, collective_of, function, sources};
+use super::{Converted, Coverage, collective_of, function};
 use crate::names::collectives::Collective;
 use crate::operation::{Operation, Source};
 use crate::records::Records;
@@ -37,6 +37,20 @@ pub fn logs(records: &Records, form: Form) -> (Vec<Converted>, Coverage) {
         ..Converted::default()
     };
     (ranks.into_iter().map(file).collect(), coverage)
+}
+
+/// The source of each rank. Several may have recorded the same calls; the one with the most is used.
+fn sources(usable: impl Iterator<Item = (u32, Source)>) -> BTreeMap<u32, Source> {
+    let mut counts: BTreeMap<(u32, Source), u64> = BTreeMap::new();
+    usable.for_each(|of| *counts.entry(of).or_default() += 1);
+    let mut best: BTreeMap<u32, (u64, Source)> = BTreeMap::new();
+    for ((rank, source), count) in counts {
+        let known = best.entry(rank).or_insert((count, source));
+        if known.0 < count {
+            *known = (count, source);
+        }
+    }
+    best.into_iter().map(|(rank, (_, source))| (rank, source)).collect()
 }
 
 /// An operation, and its line without what depends on the rank and on the lines before it.

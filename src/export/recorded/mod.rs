@@ -1,19 +1,16 @@
-//! NCCL's own records in other programs' formats: a trace for viewers, Megatrace's logs, the flow extractor's files, Inspector's lines.
+//! NCCL's own records in other programs' formats: a trace for viewers, Megatrace's logs, the flow extractor's files.
 //!
 //! All are made from the tables that every reader fills, so dumps of the example plugin, Inspector's logs and the recorder's files are converted
 //! alike. Values that a source lacks are left out and counted: a conversion invents nothing.
 
 pub mod chrome;
 pub mod flows;
-pub mod inspector;
 mod kineto;
 mod lanes;
 pub mod megatrace;
 
-use std::collections::BTreeMap;
-
 use crate::names::collectives::Collective;
-use crate::operation::{Communicator, Counts, Operation, Source};
+use crate::operation::{Communicator, Counts, Operation};
 use crate::records::Records;
 
 /// A file of a conversion.
@@ -43,20 +40,6 @@ impl Coverage {
     fn count(&mut self, is_written: bool) {
         *(if is_written { &mut self.written } else { &mut self.left_out }) += 1;
     }
-}
-
-/// The source of each rank. Several may have recorded the same calls; the one with the most is used.
-fn sources<K: Ord + Copy>(usable: impl Iterator<Item = (K, Source)>) -> BTreeMap<K, Source> {
-    let mut counts: BTreeMap<(K, Source), u64> = BTreeMap::new();
-    usable.for_each(|of| *counts.entry(of).or_default() += 1);
-    let mut best: BTreeMap<K, (u64, Source)> = BTreeMap::new();
-    for ((key, source), count) in counts {
-        let known = best.entry(key).or_insert((count, source));
-        if known.0 < count {
-            *known = (count, source);
-        }
-    }
-    best.into_iter().map(|(key, (_, source))| (key, source)).collect()
 }
 
 /// The number of ranks in an operation's communicator.

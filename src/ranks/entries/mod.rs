@@ -15,7 +15,7 @@ use crate::operations::calls::groups::{CallGroup, CallGroups, Role};
 use crate::operations::calls::host_clocks::host_offsets;
 use crate::operations::calls::layout::Layout;
 use crate::operations::calls::{Calls, Stream};
-use crate::operations::outliers::{FEWEST, Judged, Outliers, score_among};
+use crate::operations::outliers::{FEWEST, Judged, judge_largest, score_among};
 use crate::records::Records;
 use crate::statistics::{Deviation, median_time};
 use crate::time::Ns;
@@ -59,8 +59,6 @@ pub struct EntryReport {
     pub ranks_here: Vec<u32>,
     /// How the model is divided over the ranks; `None` if the streams of calls do not show it.
     pub layout: Option<Layout>,
-    /// The statistic by which ranks are judged.
-    pub outliers: Outliers,
     /// The groups of ranks that call collectives together.
     pub groups: Vec<EntryGroup>,
     /// By group and rank.
@@ -131,7 +129,7 @@ pub struct EntryRank {
     /// When the rank entered that call: in ns on its own clock, minus the offset of its host.
     #[cfg_attr(test, schemars(with = "i64"))]
     pub largest_at_ns: Ns,
-    /// Its score in the statistic; `None` if it is not judged.
+    /// How many scaled median absolute deviations its lag is above the median; `None` if it is not judged.
     #[cfg_attr(test, schemars(extend("minimum" = null)))]
     pub score: Option<f64>,
     /// The score above which a rank is an outlier; `None` if it is not judged.
@@ -154,8 +152,6 @@ pub struct SlowRank {
     pub others_lag_ns: (Ns, Ns),
     /// The number of others.
     pub others_count: u64,
-    /// The statistics that name it.
-    pub named_by: Vec<Outliers>,
 }
 
 /// A rank that was once much later than ranks usually are.
@@ -207,13 +203,12 @@ pub struct HostOffset {
 
 impl EntryReport {
     /// Compares the ranks in these records.
-    pub fn compare(records: &Records, outliers: Outliers) -> Self {
+    pub fn compare(records: &Records) -> Self {
         let calls = Calls::from_records(records);
         let groups = CallGroups::find(&calls);
         let mut report = EntryReport {
             calls: calls.calls + calls.without_rank + calls.of_other_sources,
             ranks_here: calls.ranks.clone(),
-            outliers,
             layout: groups.layout.clone(),
             ..EntryReport::default()
         };
@@ -335,7 +330,7 @@ impl EntryReport {
         let values: Vec<f64> = rows.iter().map(|row| self.ranks[*row].lag_ns.0 as f64).collect();
         // The two ranks of a pair mirror each other: nothing shows which of them is normal.
         let is_few = groups.len() < FEWEST && groups.iter().all(|group| self.groups[*group].ranks.len() < FEWEST);
-        let judged = judge_lags(self.outliers, &values).filter(|_| !is_few);
+        let judged = judge_lags(&values).filter(|_| !is_few);
         let Some(judged) = judged else {
             for group in groups {
                 self.groups[*group].not_judged = Some("there are too few others to compare with");
@@ -352,27 +347,19 @@ impl EntryReport {
             .filter(|(row, judged)| is_slow(&self.ranks[**row], judged))
             .map(|(row, _)| *row)
             .collect();
-        let names_it = |by: Outliers, at: usize| {
-            judge_lags(by, &values).and_then(|judged| judged.get(at).copied()).is_some_and(|judged| judged.is_outlier())
-        };
-        let named_by = |row: usize| {
-            let at = rows.iter().position(|of| *of == row).unwrap_or_default();
-            [Outliers::Mad, Outliers::Iqr, Outliers::Grubbs].into_iter().filter(|by| names_it(*by, at)).collect()
-        };
-        let named: Vec<(usize, Vec<Outliers>)> = slow.iter().map(|row| (*row, named_by(*row))).collect();
         let others: Vec<Ns> =
             rows.iter().filter(|row| !slow.contains(row)).map(|row| self.ranks[*row].lag_ns).collect();
         let range =
             (others.iter().min().copied().unwrap_or_default(), others.iter().max().copied().unwrap_or_default());
         for (row, judged) in rows.iter().zip(judged) {
             let row = &mut self.ranks[*row];
-            (row.score, row.limit) = (Some(judged.score), judged.limit.is_finite().then_some(judged.limit));
+            (row.score, row.limit) = (Some(judged.score), Some(judged.limit));
         }
-        for (row, named_by) in named {
+        for row in slow {
             let rank = self.ranks[row].rank;
             let peers = self.groups[self.ranks[row].group].ranks.iter().copied().filter(|peer| *peer != rank);
             let (peers, others_count) = (peers.collect(), others.len() as u64);
-            self.slow.push(SlowRank { rank, row, peers, others_lag_ns: range, others_count, named_by });
+            self.slow.push(SlowRank { rank, row, peers, others_lag_ns: range, others_count });
         }
     }
 
@@ -391,10 +378,10 @@ impl EntryReport {
     }
 }
 
-/// Judges lags by their statistic, and by what lags usually are.
-fn judge_lags(by: Outliers, lags: &[f64]) -> Option<Vec<Judged>> {
-    let mut judged = by.judge(lags)?;
-    if by == Outliers::Mad && Deviation::measure(lags.iter().copied()).standard() <= CLOSE {
+/// Judges lags by their deviations, and by what lags usually are.
+fn judge_lags(lags: &[f64]) -> Option<Vec<Judged>> {
+    let mut judged = judge_largest(lags)?;
+    if Deviation::measure(lags.iter().copied()).standard() <= CLOSE {
         let unusual = score_among(lags, UNUSUAL.as_f64());
         judged.iter_mut().for_each(|of| of.limit = of.limit.min(unusual));
     }
@@ -419,7 +406,7 @@ mod tests {
             let mut lags: Vec<f64> = (0..groups).map(|_| scale_us * 1e3 * random.normal()).collect();
             lags[groups - 1] += late_us * 1e3;
             lags.iter_mut().for_each(|lag| *lag = lag.abs());
-            let judged = judge_lags(Outliers::Mad, &lags).unwrap();
+            let judged = judge_lags(&lags).unwrap();
             let is_named = |at: usize| judged[at].is_outlier() && lags[at] > LEAST_LAG.as_f64();
             last += usize::from(is_named(groups - 1));
             others += usize::from((0..groups - 1).any(is_named));
@@ -463,9 +450,9 @@ mod tests {
     /// Four pairs of a real job, of which the second was slowed down, in µs. By its four lags alone it would not be named: their score is 8.3.
     #[test]
     fn few_lags_are_judged_by_those_of_other_jobs_too() {
-        let is_named = |lags: [f64; 4]| judge_lags(Outliers::Mad, &lags.map(|us| us * 1e3)).unwrap()[1].is_outlier();
+        let is_named = |lags: [f64; 4]| judge_lags(&lags.map(|us| us * 1e3)).unwrap()[1].is_outlier();
         assert!(is_named([122.0, 506.0, 165.0, 106.0]));
-        assert!(!Outliers::Mad.judge(&[122.0, 506.0, 165.0, 106.0]).unwrap()[1].is_outlier());
+        assert!(!judge_largest(&[122.0, 506.0, 165.0, 106.0]).unwrap()[1].is_outlier());
         // Not as late as to be unusual; and a job whose ranks are further apart.
         assert!(!is_named([122.0, 480.0, 165.0, 106.0]));
         assert!(!is_named([122.0, 506.0, 265.0, 6.0]));

@@ -3,9 +3,10 @@
 
 use std::io::{self, Write};
 
-use super::words::{counted, hint, nothing_to_ask, possible, rank, share, trace_share};
+use super::words::{counted, hint, joined, nothing_to_ask, possible, rank, share, trace_share};
 use crate::analysis::describe::{
-    Answer, Described, Descriptions, Possible, RecordAnswer, RecordsDescription, SourceRow, TraceDescription, one_of,
+    Answer, Counts, Described, Descriptions, Possible, RecordAnswer, RecordsDescription, SourceRow, TraceDescription,
+    one_of,
 };
 use crate::report::Screen;
 use crate::report::format::{count, duration, shorten_right, size, visible};
@@ -28,9 +29,6 @@ const MAIN_JOB: &str = "nccl-stacks TRACE";
 /// The column at which the command that answers a question starts.
 const COMMAND: usize = 84;
 
-/// More questions than this with one hint become a list.
-const MANY: usize = 5;
-
 /// The width of lines where there is no screen: hints are whole sentences.
 const WIDTH: usize = 120;
 
@@ -50,12 +48,12 @@ struct Page {
 }
 
 /// A question with its cells.
-struct Row {
+struct Row<'a> {
     possible: Possible,
     question: &'static str,
     share: String,
     /// The command that answers it.
-    command: &'static str,
+    command: &'a str,
     hint: String,
 }
 
@@ -66,14 +64,14 @@ impl Page {
         let name = |name: &Option<String>, none: &str| visible(name.as_deref().unwrap_or(none)).into_owned();
         let gpus = header.gpus.iter().map(|of| format!("{} × {}", of.count, name(&of.name, "unnamed")));
         let gpus = self.some(gpus.collect());
-        let with_kernels = match trace.gpus_with_kernels {
+        let with_kernels = match trace.counts.gpus_with_kernels {
             0 => String::new(),
             n => format!("kernels on {}", count(n)),
         };
         let events = format!("{} events", count(trace.events));
         let megabytes = trace.text_bytes as f64 / 1e6;
-        let steps = trace.steps.iter().map(|step| format!("{} × {}", count(step.count), visible(&step.name)));
-        let slices = trace.slices.iter();
+        let steps = trace.counts.steps.iter().map(|step| format!("{} × {}", count(step.count), visible(&step.name)));
+        let slices = trace.counts.slices.iter();
         let slices = slices.map(|of| format!("{} {}", name(&of.category, "(no category)"), count(of.count)));
         let missing = trace.missing.iter().map(|of| format!("{} ({})", of.category, of.what));
         self.fact("Format", header.writer.title, out)?;
@@ -90,15 +88,8 @@ impl Page {
         if !header.writer.is_profiler {
             return Ok(());
         }
-        let row = |answer: &Answer| Row {
-            possible: answer.possible,
-            question: answer.question.question,
-            share: trace_share(answer, trace),
-            command: answer.question.command,
-            hint: hint(answer),
-        };
         let asked = trace.answers.iter().filter(|answer| answer.possible != Possible::NothingToAsk);
-        self.rows(asked.map(row).collect(), out)?;
+        self.rows(&asked.map(|answer| trace_row(answer, trace)).collect::<Vec<_>>(), out)?;
         let nothing = nothing_to_ask(trace);
         if nothing.is_empty() {
             return Ok(());
@@ -109,7 +100,7 @@ impl Page {
 
     fn job(&self, trace: &TraceDescription) -> String {
         let header = &trace.header;
-        let from = trace.rank.as_ref().filter(|_| trace.ranks.len() < 2);
+        let from = trace.counts.rank.as_ref().filter(|_| trace.counts.ranks.len() < 2);
         let from = from.map_or(String::new(), |rank| format!(" (by the {})", rank.from));
         let described = header.groups.iter().filter_map(|group| group.description.as_deref().map(visible));
         let described = self.some(described.map(String::from).collect());
@@ -166,7 +157,7 @@ impl Page {
             command: MAIN_JOB,
             hint: one_of(&answer.turn_on).map_or(String::new(), |recorders| format!("needs: {recorders}")),
         };
-        self.rows(records.answers.iter().map(row).collect(), out)
+        self.rows(&records.answers.iter().map(row).collect::<Vec<_>>(), out)
     }
 
     /// The first few texts.
@@ -188,41 +179,27 @@ impl Page {
     }
 
     /// Writes the questions, the answered ones first. Keeps the order of the table, but gathers the questions that share a hint.
-    fn rows(&self, mut rows: Vec<Row>, out: &mut Vec<u8>) -> io::Result<()> {
+    fn rows(&self, rows: &[Row<'_>], out: &mut Vec<u8>) -> io::Result<()> {
         writeln!(out)?;
-        rows.sort_by_key(|row| row.possible);
-        while let Some(Row { possible, hint, .. }) = rows.first() {
-            let (first, text) = (*possible, hint.clone());
-            let is_of_group = |row: &Row| row.possible == first && row.hint == text;
-            let (group, rest): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(is_of_group);
-            rows = rest;
-            self.group(&group, out)?;
-            if !text.is_empty() {
-                self.wrapped("           ", &text, out)?;
-            }
+        let is_same = |a: &&Row<'_>, b: &&Row<'_>| a.possible == b.possible && a.hint == b.hint;
+        let mut order: Vec<&Row<'_>> = rows.iter().collect();
+        order.sort_by_key(|row| (row.possible, rows.iter().position(|other| is_same(row, &other))));
+        for group in order.chunk_by(is_same) {
+            group.iter().try_for_each(|row| self.row(row, out))?;
+            self.wrapped("           ", &group[0].hint, out)?;
         }
         Ok(())
     }
 
-    /// Writes questions that share a hint; many of them as a list.
-    fn group(&self, group: &[Row], out: &mut Vec<u8>) -> io::Result<()> {
-        if group.len() > MANY && group[0].possible != Possible::Yes {
-            let questions: Vec<&str> = group.iter().map(|row| row.question).collect();
-            for (at, line) in self.lines(&questions.join(", "), 9).iter().enumerate() {
-                writeln!(out, " {:<8}{line}", if at == 0 { possible(group[0].possible) } else { "" })?;
-            }
-            return Ok(());
+    fn row(&self, row: &Row<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+        let mut line = format!(" {:<8}{:<QUESTION$}{}", possible(row.possible), row.question, row.share);
+        // The command, if the question can be answered, and if there is room.
+        let is_answered = row.possible <= Possible::Partly && row.command != MAIN_JOB;
+        if is_answered && line.chars().count() < COMMAND {
+            let more = format!("{line:<COMMAND$}{}", row.command.trim_start_matches("nccl-stacks "));
+            line = if more.chars().count() <= self.width { more } else { line };
         }
-        group.iter().try_for_each(|row| {
-            let mut line = format!(" {:<8}{:<QUESTION$}{}", possible(row.possible), row.question, row.share);
-            // The command, if the question can be answered, and if there is room.
-            let is_answered = row.possible <= Possible::Partly && row.command != MAIN_JOB;
-            if is_answered && line.chars().count() < COMMAND {
-                let more = format!("{line:<COMMAND$}{}", row.command.trim_start_matches("nccl-stacks "));
-                line = if more.chars().count() <= self.width { more } else { line };
-            }
-            writeln!(out, "{}", shorten_right(line.trim_end(), self.width))
-        })
+        writeln!(out, "{}", shorten_right(line.trim_end(), self.width))
     }
 
     fn wrapped(&self, indent: &str, text: &str, out: &mut Vec<u8>) -> io::Result<()> {
@@ -236,14 +213,19 @@ impl Page {
     }
 }
 
-/// The texts that are not empty.
-fn joined<const N: usize>(texts: [String; N], by: &str) -> String {
-    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(by)
+fn trace_row<'a>(answer: &'a Answer, trace: &TraceDescription) -> Row<'a> {
+    Row {
+        possible: answer.possible,
+        question: answer.question.question,
+        share: trace_share(answer, trace),
+        command: &answer.question.command,
+        hint: hint(answer),
+    }
 }
 
 /// `3,091: 392 collectives and 2,699 others; 2,310 replayed by 3 launches of 1 graph`
 fn kernels(trace: &TraceDescription) -> String {
-    let TraceDescription { kernels, collectives, replayed, graph_launches, graph_ids, captures, .. } = *trace;
+    let Counts { kernels, collectives, replayed, graph_launches, graph_ids, captures, .. } = trace.counts;
     let mut text = count(kernels);
     if collectives > 0 {
         text += &format!(": {} and {} others", counted(collectives, "collectives"), count(kernels - collectives));

@@ -52,7 +52,7 @@ fn what(of: &Descriptions) -> String {
         }
         ([trace], None) => {
             let rank = rank(trace).map_or(String::new(), |rank| format!(", {rank}"));
-            let kernels = match (trace.kernels, trace.collectives) {
+            let kernels = match (trace.counts.kernels, trace.counts.collectives) {
                 _ if !trace.header.writer.is_profiler => String::new(),
                 (0, _) => ", without kernels of CUDA or ROCm".to_owned(),
                 (n, 0) => format!(", with {} and no collectives", counted(n, "kernels")),

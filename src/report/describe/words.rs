@@ -8,7 +8,7 @@ pub(super) fn possible(possible: Possible) -> &'static str {
         Possible::Yes => "yes",
         Possible::Partly => "partly",
         Possible::No => "no",
-        _ => "-",
+        Possible::NothingToAsk => "-",
     }
 }
 
@@ -17,7 +17,7 @@ pub(super) fn trace_share(answer: &Answer, trace: &TraceDescription) -> String {
     match answer.basis {
         Basis::Records => "not by a trace".to_owned(),
         Basis::Trace if answer.of > 0 => counted(answer.of, answer.unit),
-        _ if answer.question.of_several && answer.have > 0 && trace.ranks.len() < 2 => {
+        _ if answer.question.is_about_several() && answer.have > 0 && trace.counts.ranks.len() < 2 => {
             match trace.header.world_size.unwrap_or(1) {
                 ..=1 => "beside the traces of the other ranks".to_owned(),
                 2 => "beside the trace of the other rank".to_owned(),
@@ -51,34 +51,41 @@ pub(super) fn counted(n: u64, unit: &str) -> String {
 
 /// Why a question cannot be answered in full, and what to do about it; empty if there is nothing to say.
 pub(super) fn hint(answer: &Answer) -> String {
-    let why = match answer.lacking.is_empty() {
-        _ if matches!(answer.possible, Possible::Yes | Possible::NothingToAsk) => return String::new(),
-        true => answer.although.unwrap_or_default().to_owned(),
-        false => reasons(answer),
+    if matches!(answer.possible, Possible::Yes | Possible::NothingToAsk) {
+        return String::new();
+    }
+    let why = match (answer.was_on, reasons(answer)) {
+        (Some(flag), why) if why.is_empty() => format!("{flag} was on"),
+        (Some(flag), why) => format!("{flag} was on, but {why}"),
+        (None, why) => why,
     };
-    let why = match answer.was_on {
-        Some(flag) if !why.is_empty() => format!("{flag} was on, but {why}"),
-        _ => why,
-    };
-    let turn_on = Some(answer.turn_on.join("; ")).filter(|turn_on| !turn_on.is_empty());
-    let turn_on = turn_on.map_or(String::new(), |turn_on| format!("next time: {turn_on}"));
-    [why, turn_on].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    let turn_on = answer.turn_on.join("; ");
+    let turn_on = if turn_on.is_empty() { turn_on } else { format!("next time: {turn_on}") };
+    joined([why, turn_on], "; ")
 }
 
-/// `the others are: 545 replayed by a graph, 12 launched before the trace began, 3 outside of any nn.Module`
+/// `the others are: 545 replayed by a graph, 12 launched before the trace began, 3 launched otherwise`
 fn reasons(answer: &Answer) -> String {
+    if answer.lacking.is_empty() {
+        return String::new();
+    }
     let words = answer.lacking.iter().map(|(lack, n)| {
         let phrase = match lack {
             Lack::Replayed => "replayed by a graph",
             Lack::Before => "launched before the trace began",
             Lack::Unlaunched => "not tied to a call in the trace",
             Lack::Backward => "launched in the backward pass",
-            _ => answer.although.unwrap_or("launched otherwise"),
+            Lack::Others => "launched otherwise",
         };
         format!("{} {phrase}", count(*n))
     });
     let words: Vec<String> = words.collect();
     format!("{} {}", if answer.have > 0 { "the others are:" } else { "they are:" }, words.join(", "))
+}
+
+/// The texts that are not empty.
+pub(super) fn joined<const N: usize>(texts: [String; N], by: &str) -> String {
+    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(by)
 }
 
 /// The questions that do not apply to the trace, each list with its reason: `… (no collectives); … (no kernels that graphs replay)`.
@@ -97,7 +104,7 @@ pub(super) fn nothing_to_ask(trace: &TraceDescription) -> String {
 
 /// `rank 0 of 4`, `4 ranks in one file`
 pub(super) fn rank(trace: &TraceDescription) -> Option<String> {
-    match (&trace.rank, trace.ranks.len() as u64, trace.header.world_size) {
+    match (&trace.counts.rank, trace.counts.ranks.len() as u64, trace.header.world_size) {
         (_, several @ 2.., _) => Some(format!("{} ranks in one file", count(several))),
         (Some(rank), _, Some(size)) => Some(format!("rank {} of {}", rank.rank, count(size))),
         (Some(rank), _, None) => Some(format!("rank {}", rank.rank)),

@@ -2,7 +2,6 @@
 
 use crate::operation::ranges::ranges;
 use crate::operations::calls::groups::Role;
-use crate::operations::outliers::Outliers;
 use crate::ranks::entries::{EntryGroup, EntryReport, SlowRank};
 use crate::report::format::{count, duration, percent, visible};
 use crate::time::Ns;
@@ -73,15 +72,8 @@ fn slow_sentence(report: &EntryReport, slow: &SlowRank) -> String {
             duration(slow.others_lag_ns.1)
         ),
     };
-    let by = |by: &Outliers| slow.named_by.contains(by);
-    let not: Vec<&str> = [(Outliers::Mad, "mad"), (Outliers::Iqr, "iqr"), (Outliers::Grubbs, "grubbs")]
-        .iter()
-        .filter(|(outliers, _)| !by(outliers))
-        .map(|(_, name)| *name)
-        .collect();
-    let doubt = if not.is_empty() { String::new() } else { format!(" ({} would not name it)", not.join(" and ")) };
     format!(
-        "Rank {} enters NCCL a median {} after {peers} of its {}, and last in {} of {} calls{stream}; {others}{doubt}.",
+        "Rank {} enters NCCL a median {} after {peers} of its {}, and last in {} of {} calls{stream}; {others}.",
         slow.rank,
         duration(row.lag_ns),
         group.role.title(),
@@ -152,12 +144,7 @@ pub(super) fn trust(report: &EntryReport) -> Vec<String> {
         lines.push("The calls have no numbers: what was overwritten before it was written cannot be seen.".to_owned());
     }
     lines.push(format!(
-        "Judged by {}. {}",
-        match report.outliers {
-            Outliers::Iqr => "interquartile ranges",
-            Outliers::Grubbs => "Grubbs' test at 5 %",
-            _ => "median absolute deviations",
-        },
+        "Judged by median absolute deviations. {}",
         match report.clock.is_by_length {
             true => "All ranks leave a call at once, so that the rank that was in it for the shortest time came last: its clock has no part in that.",
             false => "Times are of the entry into NCCL's function: nothing says how long the calls took.",
