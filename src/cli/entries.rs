@@ -1,7 +1,7 @@
 //! `nccl-stacks ranks` for NCCL's own records.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::operation::{Operation, Source, State};
 use crate::ranks::entries::EntryReport;
@@ -29,13 +29,13 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
     let RecordedReductions { reductions, without_rank, .. } = found;
     if !reductions.is_empty() {
         // The times of the calls explain why a rank's kernels were late.
-        let calls = EntryReport::compare(&records, args.outliers.into());
+        let calls = EntryReport::compare(&records, args.outliers);
         if !calls.slow.is_empty() {
             note(&entries_verdict(&calls).join(" "));
         }
         return Ok(Some(reductions));
     }
-    let report = EntryReport::compare(&records, args.outliers.into());
+    let report = EntryReport::compare(&records, args.outliers);
     if report.ranks_here.is_empty() && (report.calls > 0 || without_rank > 0) {
         return Err(Stop::NotFound(without_ranks(&records)));
     }
@@ -58,15 +58,10 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
             "--format: an answer about calls of NCCL has the forms text, json and html".to_owned(),
         ));
     }
-    let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let output = show.open(&inputs)?;
+    let output = show.open(files)?;
     let name = run::inputs::in_order(&args.traces);
     let on_page = typed::on_page(&args.traces, &[], damage_lines(&records));
-    show.print(
-        &EntriesAnswer { report: &report, name: &name, limit: args.limit, on_page },
-        &show.screen(&output),
-        output,
-    )?;
+    show.print(&EntriesAnswer { report: &report, name: &name, limit: args.limit, on_page }, output)?;
     let mut completeness = Completeness::default();
     completeness.ranks.extend(&report.ranks_here);
     Stop::if_incomplete(Ok(()), &completeness, args.expect).map(|()| None)

@@ -23,8 +23,8 @@ pub(crate) enum Failure {
     #[error("{name}: damaged, and --strict was given:{list}")]
     Strict { name: String, list: String },
 
-    #[error("{name}:{line}:{column}: {message}")]
-    Config { name: String, line: usize, column: usize, message: String },
+    #[error("{name}:{line}: {message}")]
+    Config { name: String, line: usize, message: String },
 
     #[error("--if {0}")]
     Rule(String),

@@ -1,7 +1,5 @@
 //! `nccl-stacks pairs`: the backward pass with the forward pass that made it.
 
-use std::path::{Path, PathBuf};
-
 use crate::analysis::pairs::{PairOptions, PairReport, pairs};
 use crate::event::ArgsWanted;
 use crate::names::frames::UserCode;
@@ -18,14 +16,13 @@ use super::terminal::say;
 const ALL: &str = "*";
 
 pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
-    let own = opening::own_families(&args.family_file, &args.reading)?;
+    let own = opening::own_families(&args.family_file)?;
     let wanted = opening::parse_wanted(&[ALL.to_owned()], &[], &own)?;
     opening::check_window(&args.span)?;
     let files = inputs::expand(&args.traces)?;
-    let others: Vec<&Path> = args.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
     let show =
         Show { form: args.format, path: args.output.as_deref(), colour: args.color, verbose: args.reading.verbose };
-    let output = show.open(&others)?;
+    let output = show.open(args.family_file.iter().chain(&files))?;
     let climbing = Climbing::of_groups(GroupArgs::default(), args.exact_names);
     let options = PairOptions { exact_names: args.exact_names, user_code: UserCode::new(args.user_code.clone()) };
     let question = opening::question(wanted, &args.span, &climbing);
@@ -51,8 +48,8 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
         );
         return Err(nothing.or_damaged(report.damage.is_unknown()));
     }
-    report.arrange(args.sort.into());
+    report.arrange(args.sort);
     let name = inputs::in_order(&args.traces);
-    show.print(&PairsAnswer { report: &report, name: &name, limit: args.limit }, &show.screen(&output), output)?;
+    show.print(&PairsAnswer { report: &report, name: &name, limit: args.limit }, output)?;
     Stop::unless(report.damage.is_unknown())
 }

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use crate::analysis::cost::Order;
 use crate::report::Form;
 use crate::report::pairs::PairsAnswer;
 use clap::Args;
 
 use super::shared::{Reading, Span, parse_limit};
-use super::words::{Colour, Sort, form_of, sort_of_costs};
+use super::words::{COLOUR, COSTS, Colour, form_of, one_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,8 +48,8 @@ pub(crate) struct Pairs {
     pub(crate) no_exact_names: bool,
 
     /// Order: by the number of nodes, their GPU time including collectives, the exposed time of the collectives, or the mean GPU time of a node
-    #[arg(long, value_name = "BY", value_parser = sort_of_costs(), default_value = "gpu", help_heading = "Show")]
-    pub(crate) sort: Sort,
+    #[arg(long, value_name = "BY", value_parser = one_of(COSTS), default_value = "gpu", help_heading = "Show")]
+    pub(crate) sort: Order,
 
     /// Show only the first N modules and the first N pairs
     #[arg(long, value_name = "N", value_parser = parse_limit, help_heading = "Show")]
@@ -59,7 +60,7 @@ pub(crate) struct Pairs {
     pub(crate) format: Form,
 
     /// When to use colours: on a terminal, always or never
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto, help_heading = "Show")]
+    #[arg(long, value_name = "WHEN", value_parser = one_of(COLOUR), default_value = "auto", help_heading = "Show")]
     pub(crate) color: Colour,
 
     /// Write the answer to this file instead of standard output: whole, or not at all

@@ -8,7 +8,6 @@ mod missing;
 mod window;
 
 use std::path::Path;
-use std::time::Duration;
 
 use crate::export::cut::Copied;
 use crate::load::Loaded;
@@ -76,16 +75,11 @@ pub(crate) fn traces(names: &[&str], (text_bytes, events): (u64, u64), choice: &
     note(&format!("Window: {which}"));
 }
 
-/// `Config: nccl-stacks.toml (--sort, --stack-depth)`
-pub(crate) fn config<'a>(path: &Path, keys: impl Iterator<Item = &'a str>) {
-    let flags: Vec<String> = keys.map(|key| format!("--{key}")).collect();
+/// `Config: nccl-stacks.conf (--sort, --stack-depth)`
+pub(crate) fn config<'a>(path: &Path, names: impl Iterator<Item = &'a str>) {
+    let flags: Vec<String> = names.map(|name| format!("--{name}")).collect();
     let taken = if flags.is_empty() { String::new() } else { format!(" ({})", flags.join(", ")) };
     note(&format!("Config: {}{taken}", path.display()));
-}
-
-/// `Written: trace.db, 64.30 MB in 1.2 s`
-pub(crate) fn written(path: &Path, bytes: u64, time: Duration) {
-    note(&format!("Written: {}, {} in {:.1} s", path.display(), size(bytes), time.as_secs_f64()));
 }
 
 /// `Written: stacks.txt, 12.30 kB`
