@@ -42,10 +42,10 @@ pub(super) fn arguments(typed: &[OsString]) -> Result<Cli, Stop> {
     };
     program.build();
     let running = command.and_then(|name| program.find_subcommand(name)).unwrap_or(&program);
-    let line = Line { program: &program, running, typed, matches };
-    let taken = line.taken(&path)?;
+    let command_line = CommandLine { program: &program, running, typed, matches };
+    let taken = command_line.taken(&path)?;
     // If the arguments are wrong even without the file, that error is reported.
-    let all = line.with(&taken);
+    let all = command_line.with(&taken);
     let (cli, matches) = parse(&all).unwrap_or_else(|e| parse(typed).err().unwrap_or(e).exit());
     // The file is reported before its own --quiet takes effect: only a typed one hides it.
     if !taken.iter().any(|option| option == "--quiet") {
@@ -96,14 +96,14 @@ pub(super) fn folder() -> Option<PathBuf> {
 }
 
 /// The command line to which a file adds defaults.
-struct Line<'a> {
+struct CommandLine<'a> {
     program: &'a Command,
     running: &'a Command,
     typed: &'a [OsString],
     matches: &'a ArgMatches,
 }
 
-impl Line<'_> {
+impl CommandLine<'_> {
     /// The options of a file that apply here. All of the file is checked, so that a mistake is reported at once.
     fn taken(&self, path: &Path) -> Result<Vec<String>, Failure> {
         let file = path.display().to_string();

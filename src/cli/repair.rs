@@ -17,7 +17,7 @@ use super::terminal::{is_verbose, say};
 use super::{notes, opening};
 
 pub(super) fn run(args: &Repair) -> Result<(), Stop> {
-    let output = Target::open("--output", &args.output, &[&args.trace])?;
+    let output = Target::open("--output", &args.output, [&args.trace])?;
     if args.lanes && inputs::is_read_once(&args.trace) {
         return Err(Stop::Usage(
             "--lanes reads the trace twice, which standard input and pipes do not allow; save it to a file first"
