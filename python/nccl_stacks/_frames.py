@@ -90,7 +90,7 @@ def stacks(paths: PathLike | Sequence[PathLike], *, frame: Library = "pandas", *
     `frame` is what is returned: "pandas" (the default; with nullable dtypes, so that integers stay integers), "polars" or "pyarrow".
     `COLUMNS` has the names, types and units. All times are whole nanoseconds.
 
-    No config file is read, unless `config="nccl-stacks.toml"` names one.
+    No config file is read, unless `config="nccl-stacks.conf"` names one.
 
     Raises `NotFound` if there is no program, `TraceError` if a trace, or one of an archive, cannot be read, `UsageError` if an option is
     wrong, `Failed`, of which these two are, for whatever else the program ends with, `Error`, of which all of these are, if `paths` has no

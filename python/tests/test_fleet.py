@@ -232,8 +232,8 @@ class Again(Folder):
 
     def test_a_merge_reads_no_config_file_unless_it_is_named(self):
         self.assertIn("--no-config", answer(self.fleet("--", "--family", "nccl"))["options"])
-        done = self.fleet("--merge=--config x.toml", "--", "--family", "nccl")
-        self.assertEqual(answer(done)["options"], ["--config", "x.toml"])
+        done = self.fleet("--merge=--config x.conf", "--", "--family", "nccl")
+        self.assertEqual(answer(done)["options"], ["--config", "x.conf"])
 
 
 class Faults(Folder):
@@ -312,9 +312,9 @@ class Faults(Folder):
 
     def test_a_file_that_an_option_names_and_that_is_not_there(self):
         self.trace(0)
-        done = self.fleet("--", "--config", "none.toml")
+        done = self.fleet("--", "--config", "none.conf")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("No such file or directory: 'none.toml'", done.stderr.replace(str(self.folder) + "/", ""))
+        self.assertIn("No such file or directory: 'none.conf'", done.stderr.replace(str(self.folder) + "/", ""))
 
     def test_a_rank_of_a_trace_that_is_not_there(self):
         self.trace(0)

@@ -103,9 +103,9 @@ class Frames(unittest.TestCase):
     def test_no_config_file_is_read_that_is_not_named(self):
         whole = nccl_stacks.stacks(RANKS, frame="polars")["count"].sum()
         with tempfile.TemporaryDirectory() as folder:
-            config = os.path.join(folder, "nccl-stacks.toml")
+            config = os.path.join(folder, "nccl-stacks.conf")
             with open(config, "w") as file:
-                file.write("[defaults]\nfunction-name = 'ProfilerStep%'\nkernel-name = ['none*']\nquiet = true\n")
+                file.write("--function-name=ProfilerStep%\n--kernel-name=none*\n--quiet\n")
             here = os.getcwd()
             os.chdir(folder)
             try:

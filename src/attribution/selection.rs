@@ -210,7 +210,7 @@ impl OwnFamilies {
     }
 
     /// Adds a pattern to a family, which is created if it does not exist.
-    pub fn add(&mut self, family: &str, pattern: &str) -> Result<(), Error> {
+    fn add(&mut self, family: &str, pattern: &str) -> Result<(), Error> {
         if family == ALL_FAMILIES || FAMILIES.iter().any(|known| known.name == family) {
             return Err(Error::FamilyBuiltIn { name: family.to_owned() });
         }

@@ -1,9 +1,7 @@
 //! `nccl-stacks export`: NCCL's own records in the formats of other recorders and of viewers.
 
-use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::time::Instant;
 
 use crate::error::Error;
 use crate::export::recorded::{Converted, Coverage, chrome, flows, megatrace};
@@ -12,9 +10,9 @@ use crate::report::format::count;
 use crate::run::inputs::Alone;
 
 use super::args::Export;
-use super::output::Target;
+use super::output::{Target, write_files};
 use super::stop::Stop;
-use super::{notes, opening, terminal};
+use super::{opening, terminal};
 
 /// Whether the arguments ask for a conversion.
 pub(super) fn are_wanted(args: &Export) -> bool {
@@ -91,20 +89,16 @@ fn write_file(
     args: &Export,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<Coverage>,
 ) -> Result<Coverage, Stop> {
-    let start = Instant::now();
-    let target = Target::open(flag, path, &[&args.trace])?;
+    let target = Target::open(flag, path, [&args.trace])?;
     let mut done = Coverage::default();
-    let size = target.fill(|_, file| -> Result<(), Stop> {
+    let written = target.fill(|_, file| -> Result<(), Stop> {
         let failed = |source| Error::Write { path: path.to_owned(), source };
         let mut out = BufWriter::new(file);
         done = write(&mut out).map_err(failed)?;
         out.flush().map_err(failed)?;
-        if done.written == 0 {
-            return Err(nothing(flag));
-        }
-        Ok(())
+        if done.written == 0 { Err(nothing(flag)) } else { Ok(()) }
     })?;
-    notes::written(path, size, start.elapsed());
+    written.note();
     Ok(done)
 }
 
@@ -112,14 +106,6 @@ fn write_folder(flag: &str, folder: &Path, args: &Export, files: &[Converted]) -
     if files.is_empty() {
         return Err(nothing(flag));
     }
-    for file in files {
-        let own = folder.join(&file.folder);
-        fs::create_dir_all(&own).map_err(|source| Error::Write { path: own.clone(), source })?;
-        let path = own.join(&file.name);
-        let failed = |source| Stop::from(Error::Write { path: path.clone(), source });
-        let target = Target::open(flag, &path, &[&args.trace])?;
-        target.fill(|_, out| out.write_all(file.text.as_bytes()).map_err(failed))?;
-    }
-    notes::answer_written(folder, files.iter().map(|file| file.text.len() as u64).sum());
-    Ok(())
+    let files = files.iter().map(|file| (folder.join(&file.folder).join(&file.name), &*file.text));
+    write_files(flag, folder, files, std::slice::from_ref(&args.trace))
 }

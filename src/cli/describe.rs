@@ -1,12 +1,11 @@
 //! `nccl-stacks describe`: what files are, which questions they can answer, and what to turn on for the rest.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::analysis::describe::{Described, Descriptions, Unread, describe, describe_records, has_replays};
 use crate::attribution::capture::Captures;
 use crate::event::ArgsWanted;
 use crate::records::Keep;
-use crate::report::Form;
 use crate::report::describe::DescribeAnswer;
 use crate::run::inputs::{Alone, Inputs};
 use crate::run::{RunError, inputs};
@@ -14,25 +13,17 @@ use crate::run::{RunError, inputs};
 use super::args::{Colour, Describe};
 use super::failure::Failure;
 use super::opening;
+use super::records::KEPT;
 use super::show::Show;
 use super::stop::Stop;
 use super::terminal::say;
 
-/// How many operations per rank and communicator are kept from a log with a line per call. Counts include all of them.
-const KEPT: usize = 64;
-
 pub(super) fn run(args: &Describe) -> Result<(), Stop> {
-    let show = Show {
-        form: if args.json { Form::Json } else { args.format },
-        path: args.output.as_deref(),
-        colour: Colour::Never,
-        verbose: args.reading.verbose,
-    };
+    let show = Show::new(&args.answering, Colour::Never, &args.reading);
     // A path that does not exist is a mistake in the command, so it ends the command before anything is read.
     let files = |argument| Inputs::with_records(std::slice::from_ref(argument), Alone::Allowed);
     let inputs = args.files.iter().map(files).collect::<Result<Vec<_>, _>>()?;
-    let read = inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace);
-    let output = show.open(&read.map(PathBuf::as_path).collect::<Vec<_>>())?;
+    let output = show.open(inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace))?;
     let each = |input: &Inputs| input.traces.len() + input.parts.len() + usize::from(!input.records.is_empty());
     let are_several = inputs.iter().map(each).sum::<usize>() > 1;
     let mut found = Reading { are_several, ..Reading::default() };
@@ -47,7 +38,7 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
         return Err(failure.into());
     }
     let name = inputs::in_order(&args.files);
-    show.print(&DescribeAnswer { descriptions: &descriptions, name: &name }, &show.screen(&output), output)
+    show.print(&DescribeAnswer { descriptions: &descriptions, name: &name }, output)
 }
 
 /// The descriptions so far.

@@ -7,9 +7,9 @@ use crate::analysis::diff::{Bound, Diff};
 use crate::analysis::stacks::StackReport;
 use crate::ranks::change::RankChanges;
 use crate::ranks::report::RankReport;
+use crate::report::OnPage;
 use crate::report::diff::DiffAnswer;
 use crate::report::ranks::ChangesAnswer;
-use crate::report::{Form, OnPage};
 use crate::run::inputs::Inputs;
 use crate::run::{RankQuestion, StackAnswer, StackQuestion, inputs};
 
@@ -22,7 +22,7 @@ use super::terminal::{note, say};
 use super::{notes, opening, typed};
 
 pub(super) fn run(args: &Args) -> Result<(), Stop> {
-    let mut traces = opening::question(opening::wanted(&args.selection, &args.reading)?, &args.span, &args.climbing);
+    let mut traces = opening::question(opening::wanted(&args.selection)?, &args.span, &args.climbing);
     traces.stacks.counts_steps = true;
     traces.by_step = wished(args) == Per::Step;
     let question = StackQuestion { traces, ..StackQuestion::default() };
@@ -33,14 +33,8 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
             return Err(Stop::Usage("diff reads two files, and standard input is not one".to_owned()));
         }
     }
-    let others = std::iter::once(&args.after).chain(&args.selection.family_file);
-    let show = Show {
-        form: if args.json { Form::Json } else { args.format },
-        path: args.output.as_deref(),
-        colour: Colour::Never,
-        verbose: args.reading.verbose,
-    };
-    let output = show.open(&opening::inputs(&args.before, others))?;
+    let show = Show::new(&args.answering, Colour::Never, &args.reading);
+    let output = show.open([&args.before, &args.after].into_iter().chain(&args.selection.family_file))?;
     if args.ranks {
         return ranks(args, &show, output);
     }
@@ -58,9 +52,9 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let has_steps = [&before, &after].iter().all(|report| report.steps.count > 0);
     let per = if is_one_call && !has_steps { Per::Total } else { wished(args) };
     let mut found = Diff::new((&names[0], before), (&names[1], after), per);
-    found.arrange(args.sort.into(), args.limit);
+    found.arrange(args.sort, args.limit);
     notes::diff(&found, args.span.is_narrowed());
-    show.print(&DiffAnswer { diff: &found, on_page: on_page(args, damage) }, &show.screen(&output), output)?;
+    show.print(&DiffAnswer { diff: &found, on_page: on_page(args, damage) }, output)?;
     check(&found, &bounds, opening::what(&args.selection))
 }
 
@@ -104,7 +98,7 @@ fn wished(args: &Args) -> Per {
 fn on_page(args: &Args, damage: Vec<String>) -> OnPage {
     let mut options = typed::options(&args.selection, &args.span, &args.climbing);
     if args.total {
-        options.push(("total".to_owned(), None));
+        options.push(("total", None));
     }
     typed::on_page(&[args.before.clone(), args.after.clone()], &options, damage)
 }
@@ -132,7 +126,7 @@ fn bounds(args: &Args) -> Result<Vec<&Bound>, Stop> {
 
 /// Who waits for whom in two runs.
 fn ranks(args: &Args, show: &Show<'_>, output: Output) -> Result<(), Stop> {
-    let wanted = opening::wanted(&args.selection, &args.reading)?;
+    let wanted = opening::wanted(&args.selection)?;
     let question = RankQuestion {
         traces: opening::question(wanted, &args.span, &args.climbing),
         asked: asked(&args.selection, &args.span, &args.climbing),
@@ -154,7 +148,7 @@ fn ranks(args: &Args, show: &Show<'_>, output: Output) -> Result<(), Stop> {
     let mut changes = RankChanges::new((&names[0], &before), (&names[1], &after), wished(args));
     notes::rank_changes(&changes);
     changes.stacks.truncate(args.limit.unwrap_or(usize::MAX));
-    show.print(&ChangesAnswer { changes: &changes, on_page: on_page(args, damage) }, &show.screen(&output), output)?;
+    show.print(&ChangesAnswer { changes: &changes, on_page: on_page(args, damage) }, output)?;
     let of_ranks = args.fail_if.iter().filter_map(|bound| match bound {
         DiffBound::Ranks(bound) => Some(bound),
         DiffBound::Stacks(_) => None,
@@ -163,8 +157,5 @@ fn ranks(args: &Args, show: &Show<'_>, output: Output) -> Result<(), Stop> {
         .filter(|bound| bound.is_exceeded(&before, &after, &changes))
         .map(|bound| bound.bound.text.as_str())
         .collect();
-    if !exceeded.is_empty() {
-        return Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", "))));
-    }
-    Stop::unless(before.damage.is_unknown() || after.damage.is_unknown())
+    Stop::if_beyond(&exceeded, before.damage.is_unknown() || after.damage.is_unknown())
 }

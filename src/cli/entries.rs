@@ -1,7 +1,7 @@
 //! `nccl-stacks ranks` for NCCL's own records.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::operation::{Operation, Source, State};
 use crate::ranks::entries::EntryReport;
@@ -58,15 +58,10 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
             "--format: an answer about calls of NCCL has the forms text, json and html".to_owned(),
         ));
     }
-    let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let output = show.open(&inputs)?;
+    let output = show.open(files)?;
     let name = run::inputs::in_order(&args.traces);
     let on_page = typed::on_page(&args.traces, &[], damage_lines(&records));
-    show.print(
-        &EntriesAnswer { report: &report, name: &name, limit: args.limit, on_page },
-        &show.screen(&output),
-        output,
-    )?;
+    show.print(&EntriesAnswer { report: &report, name: &name, limit: args.limit, on_page }, output)?;
     let mut completeness = Completeness::default();
     completeness.ranks.extend(&report.ranks_here);
     Stop::if_incomplete(Ok(()), &completeness, args.expect).map(|()| None)

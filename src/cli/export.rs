@@ -3,10 +3,9 @@
 
 use std::io;
 use std::path::Path;
-use std::time::Instant;
 
 use crate::analysis::keep::keep;
-use crate::attribution::launches;
+use crate::attribution::launches::{self, WindowOn};
 use crate::attribution::selection::{Wanted, choose};
 use crate::error::Error;
 use crate::event::ArgsWanted;
@@ -17,8 +16,8 @@ use crate::run::inputs::{self, Alone};
 use crate::sql::Database;
 use crate::time::Window;
 
-use super::args::{Export, On};
-use super::output::Target;
+use super::args::Export;
+use super::output::{Target, Written};
 use super::stop::Stop;
 use super::{conversions, notes, opening};
 
@@ -30,12 +29,14 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
             return Ok(());
         }
     }
-    let wanted = opening::wanted(&args.selection, &args.reading)?;
-    let inputs = opening::inputs(&args.trace, &args.selection.family_file);
-    let target = |flag, path: Option<&Path>| path.map(|path| Target::open(flag, path, &inputs)).transpose();
+    let wanted = opening::wanted(&args.selection)?;
+    let target = |flag, path: Option<&Path>| {
+        let inputs = std::iter::once(&args.trace).chain(&args.selection.family_file);
+        path.map(|path| Target::open(flag, path, inputs)).transpose()
+    };
     let sqlite = target("--sqlite", args.sqlite.as_deref())?;
     let smaller = target("--trace", args.cut.as_deref())?;
-    let parquet = args.parquet.as_deref().map(parquet::Folder::open).transpose()?;
+    let parquet = args.parquet.as_deref().map(|path| Target::folder("--parquet", path)).transpose()?;
     if let (Some(sqlite), Some(smaller)) = (&sqlite, &smaller)
         && sqlite.is_same(smaller)
     {
@@ -51,7 +52,7 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
         write_sqlite(&database, &target)?;
     }
     if let Some(folder) = parquet {
-        folder.write(&database)?;
+        write_parquet(&database, &folder)?;
     }
     if let Some(target) = smaller {
         write_cut(args, &wanted, &database, &target)?;
@@ -83,6 +84,9 @@ fn database(args: &Export, options: LoadOptions) -> Result<Database, Stop> {
 fn check(args: &Export) -> Result<(), Stop> {
     opening::check_window(&args.span)?;
     let usage = |message: &str| Err(Stop::Usage(message.to_owned()));
+    if args.parquet.is_some() && cfg!(not(feature = "parquet")) {
+        return usage("this build was made without Parquet; `cargo install --locked --path .` makes one with it");
+    }
     if args.cut.is_none() && chooses(args) {
         return usage("options for kernels and windows need --trace; --sqlite and --parquet write the whole trace");
     }
@@ -122,17 +126,12 @@ fn chooses(args: &Export) -> bool {
     let (selection, span) = (&args.selection, &args.span);
     let kernels =
         !selection.kernel_name.is_empty() || !selection.family.is_empty() || !selection.family_file.is_empty();
-    kernels || span.is_narrowed() || span.window_on != On::Launch
+    kernels || span.is_narrowed() || span.window_on != WindowOn::Launch
 }
 
 fn write_sqlite(database: &Database, target: &Target) -> Result<(), Error> {
-    let start = Instant::now();
-    let size = target.fill(|file, _| {
-        sqlite::write(database, file)
-            .map_err(|e| Error::Write { path: target.name().to_owned(), source: io::Error::other(e) })
-    })?;
-    notes::written(target.name(), size, start.elapsed());
-    Ok(())
+    let failed = |error| Error::Write { path: target.name().to_owned(), source: io::Error::other(error) };
+    target.fill(|file, _| sqlite::write(database, file).map_err(failed)).map(Written::note)
 }
 
 fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Target) -> Result<(), Stop> {
@@ -147,81 +146,31 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Targe
             "Nothing found: the window lies outside of the trace, which goes from {first} ns to {last} ns."
         )));
     }
-    let start = Instant::now();
-    let kept = keep(store, &launches, window, args.span.window_on.into());
+    let kept = keep(store, &launches, window, args.span.window_on);
     let time = run.load_options(ArgsWanted::COLLECTIVES).time;
     let plan = cut::plan(store, &kept, window, time);
     let plan = if args.lanes { plan.on_lanes(store) } else { plan };
     let mut copied = cut::Copied::default();
-    let size = target.fill(|_, file| -> Result<(), Error> {
+    let written = target.fill(|_, file| -> Result<(), Error> {
         let failed = |source| Error::Write { path: target.name().to_owned(), source };
         let input = run.input(&args.trace)?;
         copied = cut::write(input, &plan, file, target.is_packed(), failed)?;
         Ok(())
     })?;
     notes::cut(&copied, opening::what(&args.selection));
-    notes::written(target.name(), size, start.elapsed());
+    written.note();
     Ok(())
 }
 
 #[cfg(feature = "parquet")]
-mod parquet {
-    //! The export of a folder of Parquet files.
-
-    use std::io;
-    use std::path::Path;
-    use std::time::Instant;
-
-    use crate::error::Error;
-    use crate::export::parquet;
-    use crate::sql::Database;
-
-    use crate::cli::notes;
-    use crate::cli::output::Target;
-    use crate::cli::stop::Stop;
-
-    pub(super) struct Folder(Target);
-
-    impl Folder {
-        pub(super) fn open(path: &Path) -> Result<Self, Stop> {
-            Target::folder("--parquet", path).map(Folder)
-        }
-
-        pub(super) fn write(&self, database: &Database) -> Result<(), Error> {
-            let start = Instant::now();
-            let size = self.0.fill_folder(|folder| {
-                parquet::write(database.source(), folder)
-                    .map_err(|e| Error::Write { path: self.0.name().to_owned(), source: io::Error::other(e) })
-            })?;
-            notes::written(self.0.name(), size, start.elapsed());
-            Ok(())
-        }
-    }
+fn write_parquet(database: &Database, target: &Target) -> Result<(), Error> {
+    let failed = |error| Error::Write { path: target.name().to_owned(), source: io::Error::other(error) };
+    target
+        .fill_folder(|folder| crate::export::parquet::write(database.source(), folder).map_err(failed))
+        .map(Written::note)
 }
 
 #[cfg(not(feature = "parquet"))]
-mod parquet {
-    //! The error of a program that was built without Parquet.
-
-    use std::convert::Infallible;
-    use std::path::Path;
-
-    use crate::error::Error;
-    use crate::sql::Database;
-
-    use crate::cli::stop::Stop;
-
-    pub(super) struct Folder(Infallible);
-
-    impl Folder {
-        pub(super) fn open(_: &Path) -> Result<Self, Stop> {
-            Err(Stop::Usage(
-                "this build was made without Parquet; `cargo install --locked --path .` makes one with it".to_owned(),
-            ))
-        }
-
-        pub(super) fn write(&self, _: &Database) -> Result<(), Error> {
-            match self.0 {}
-        }
-    }
+fn write_parquet(_: &Database, target: &Target) -> Result<(), Error> {
+    Err(Error::Write { path: target.name().to_owned(), source: io::ErrorKind::Unsupported.into() })
 }

@@ -23,8 +23,8 @@ pub(crate) enum Failure {
     #[error("{name}: damaged, and --strict was given:{list}")]
     Strict { name: String, list: String },
 
-    #[error("{name}:{line}:{column}: {message}")]
-    Config { name: String, line: usize, column: usize, message: String },
+    #[error("{name}:{line}: {message}")]
+    Config { name: String, line: usize, message: String },
 
     #[error("--if {0}")]
     Rule(String),
@@ -79,15 +79,8 @@ impl From<RunError> for Failure {
     }
 }
 
-impl Failure {
-    /// The message for an error of the library.
-    pub(super) fn text(error: &Error) -> String {
-        with_flags(error)
-    }
-}
-
 /// The message for an error of the library, with the flag that it is about in front and the flag that helps at the end.
-fn with_flags(error: &Error) -> String {
+pub(super) fn with_flags(error: &Error) -> String {
     match error {
         Error::EmptyPattern => format!("--kernel-name: {error}; leave the flag out for all NCCL kernels"),
         Error::BadPattern { pattern, message } => format!("--kernel-name {pattern}: {message}"),

@@ -1,11 +1,10 @@
 //! `nccl-stacks hang`: whether a job hangs, on which ranks and in which call.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::analysis::hang::{HangReport, Outcome};
 use crate::report::hang::{HangAnswer, verdict};
-use crate::report::{Form, OnPage, format};
+use crate::report::{OnPage, format};
 use crate::run::inputs;
 use crate::run::inputs::record_files;
 
@@ -16,16 +15,10 @@ use super::stop::Stop;
 use super::{opening, typed};
 
 pub(super) fn run(args: &Hang) -> Result<(), Stop> {
-    let show = Show {
-        form: if args.json { Form::Json } else { args.format },
-        path: args.output.as_deref(),
-        colour: args.color,
-        verbose: args.reading.verbose,
-    };
+    let show = Show::new(&args.answering, args.color, &args.reading);
     let files = record_files(&args.files)?;
     let wait = args.wait.map(|wait| Duration::from_nanos(u64::try_from(wait.0).unwrap_or(0)));
-    let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let output = show.open(&inputs)?;
+    let output = show.open(&files)?;
     let (report, damage) = opening::one_run(&args.reading, args.one_run).hang(&files, wait)?;
     if report.is_empty() {
         let files = typed::on_page(&args.files, &[], Vec::new()).inputs;
@@ -50,7 +43,7 @@ pub(super) fn print(
     on_page: OnPage,
     output: Output,
 ) -> Result<(), Stop> {
-    show.print(&HangAnswer { report, name, on_page }, &show.screen(&output), output)?;
+    show.print(&HangAnswer { report, name, on_page }, output)?;
     match report.outcome {
         // The answer already has the verdict, unless it went to a file.
         Outcome::Hung => Err(Stop::Hung(if show.path.is_some() { verdict(report) } else { String::new() })),

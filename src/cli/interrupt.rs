@@ -91,16 +91,6 @@ impl Interrupts {
 /// Makes a write beyond the file size limit (`ulimit -f`) fail like a write to a full disk, so that the error is printed and the unfinished
 /// file is removed. By default, the signal kills the program.
 pub(super) fn survive_size_limits() {
-    #[cfg(all(any(target_os = "linux", target_os = "macos"), not(any(target_arch = "mips", target_arch = "mips64"))))]
-    {
-        unsafe extern "C" {
-            fn signal(signal: c_int, handler: usize) -> usize;
-        }
-        /// The signal's number on these platforms.
-        const SIGXFSZ: c_int = 25;
-        /// Ignores the signal.
-        const SIG_IGN: usize = 1;
-        // SAFETY: this is C's `signal`, whose handlers have the size of a pointer; ignoring a signal runs no code of ours.
-        unsafe { signal(SIGXFSZ, SIG_IGN) };
-    }
+    // SAFETY: ignoring a signal runs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }

@@ -45,7 +45,7 @@ use stop::Stop;
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
     interrupt::survive_size_limits();
-    let answered = config::arguments(std::env::args_os().collect()).and_then(|cli| run(&cli));
+    let answered = config::arguments(&std::env::args_os().collect::<Vec<_>>()).and_then(|cli| run(&cli));
     let Err(stop) = answered else { return ExitCode::SUCCESS };
     if let Some(message) = stop.message() {
         terminal::say(&message);

@@ -1,6 +1,6 @@
 //! The first step of every command: turn the arguments into a run and a question.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::analysis::stacks::StackOptions;
 use crate::attribution::selection::{OwnFamilies, Pattern, Wanted};
@@ -9,9 +9,8 @@ use crate::input::limit::Limits;
 use crate::names::frames::UserCode;
 use crate::run::inputs::Inputs;
 use crate::run::{self, RankQuestion, Run, TraceQuestion};
-use crate::time::TimeRule;
 
-use super::args::{Climbing, OfRanks, OneRun, Reading, Selection, Span, Switch, asked};
+use super::args::{Climbing, OfRanks, OneRun, Reading, Selection, Span, asked};
 use super::failure::Failure;
 use super::stop::Stop;
 use super::terminal::is_verbose;
@@ -21,7 +20,7 @@ use super::{notes, picker};
 /// A run that reads files according to the arguments, and reports to the terminal.
 pub(super) fn run(reading: &Reading) -> Run<'static> {
     let options = run::Reading {
-        time: reading.ts_unit.map(TimeRule::from),
+        time: reading.ts_unit,
         threads: reading.threads,
         limits: reading.max_bytes.map_or_else(Limits::default, Limits::of_text),
         strict: reading.strict,
@@ -50,15 +49,15 @@ pub(super) fn rank_question(
     files: &Inputs,
     captures: &[PathBuf],
 ) -> Result<(RankQuestion, Span), Stop> {
-    let OfRanks { selection, span, climbing, rank, clock, reading, .. } = args;
+    let OfRanks { selection, span, climbing, rank, clock, .. } = args;
     check_window(span)?;
-    let mut traces = question(wanted(selection, reading)?, span, climbing);
+    let mut traces = question(wanted(selection)?, span, climbing);
     traces.captures = captures.to_vec();
     let chosen = run.window_for_all(&traces.window, &traces.wanted, &files.traces)?;
     let span = chosen.as_ref().map_or_else(|| span.clone(), |chosen| span.with(chosen));
     traces.window = chosen.unwrap_or(traces.window);
     let asked = asked(selection, &span, climbing);
-    Ok((RankQuestion { traces, asked, given: rank.clone(), clock: (*clock).into(), draws: false }, span))
+    Ok((RankQuestion { traces, asked, given: rank.clone(), clock: *clock, draws: false }, span))
 }
 
 /// The options for stacks.
@@ -66,8 +65,8 @@ fn stack_options(span: &Span, climbing: &Climbing) -> StackOptions {
     let Climbing { forward_stacks, exact_names, ref user_code, .. } = *climbing;
     StackOptions {
         exact_names,
-        window_on: span.window_on.into(),
-        forward: forward_stacks == Switch::On,
+        window_on: span.window_on,
+        forward: forward_stacks,
         user_code: UserCode::new(user_code.clone()),
         grouping: climbing.groups.grouping(),
         ..StackOptions::default()
@@ -95,11 +94,6 @@ pub(super) fn refuse_for_parts(span: &Span, climbing: &Climbing, others: &[(&str
     }
 }
 
-/// The files that a command reads, which must not be overwritten.
-pub(super) fn inputs<'a>(trace: &'a Path, others: impl IntoIterator<Item = &'a PathBuf>) -> Vec<&'a Path> {
-    std::iter::once(trace).chain(others.into_iter().map(PathBuf::as_path)).collect()
-}
-
 /// Refuses several traces where one is needed; `one` says why.
 pub(super) fn refuse_if_several(one: &str, names: &[String]) -> Result<(), Stop> {
     if names.len() < 2 {
@@ -113,8 +107,8 @@ pub(super) fn refuse_if_several(one: &str, names: &[String]) -> Result<(), Stop>
 }
 
 /// The kernels that the arguments select.
-pub(super) fn wanted(selection: &Selection, reading: &Reading) -> Result<Wanted, Stop> {
-    let own = own_families(&selection.family_file, reading)?;
+pub(super) fn wanted(selection: &Selection) -> Result<Wanted, Stop> {
+    let own = own_families(&selection.family_file)?;
     parse_wanted(&selection.kernel_name, &selection.family, &own)
 }
 
@@ -123,9 +117,9 @@ pub(super) fn parse_wanted(patterns: &[String], families: &[String], own: &OwnFa
     Wanted::parse(patterns, families, own).map_err(|error| Stop::Usage(Failure::from(error).to_string()))
 }
 
-/// The families from these files and from the config file.
-pub(super) fn own_families(files: &[PathBuf], reading: &Reading) -> Result<OwnFamilies, Stop> {
-    let mut own = reading.families.clone();
+/// The families from these files.
+pub(super) fn own_families(files: &[PathBuf]) -> Result<OwnFamilies, Stop> {
+    let mut own = OwnFamilies::default();
     for path in files {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|source| Error::Read { name: name.clone(), source })?;

@@ -2,42 +2,44 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
 
 use crate::error::Error;
-use crate::report::without_formulas;
+use crate::report::{format, without_formulas};
 use crate::unfinished::Unfinished;
 
 use super::args::Colour;
 use super::failure::Failure;
 use super::stop::Stop;
-use super::terminal;
+use super::{notes, terminal};
 
 /// The destination of a run's results. It is opened before the trace is read, so that a file which cannot be written fails at
 /// once and not after minutes of loading.
 pub(super) enum Output {
     /// Standard output.
     Stdout,
-    /// A regular file, existing or new, with all links resolved.
-    File { path: PathBuf },
+    /// A regular file, existing or new.
+    File(Target),
     /// Not a regular file, such as /dev/null, /dev/stdout or a named pipe: written directly.
     Device { file: fs::File, path: PathBuf },
 }
 
 impl Output {
     /// Prepares the output; `-` is standard output. `inputs` are the files that are read, which must not be overwritten.
-    pub(super) fn open(path: Option<&Path>, inputs: &[&Path]) -> Result<Self, Stop> {
+    pub(super) fn open(path: Option<&Path>, inputs: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, Stop> {
         let path = path.filter(|path| path.as_os_str() != "-");
         path.map_or(Ok(Output::Stdout), |path| Output::at("--output", path, inputs))
     }
 
     /// The same for a path that was given with `flag`.
-    fn at(flag: &str, path: &Path, inputs: &[&Path]) -> Result<Self, Stop> {
+    fn at(flag: &str, path: &Path, inputs: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, Stop> {
         let failed = |source| Stop::from(Error::Write { path: path.to_owned(), source });
         let (target, is_open_already) = follow_links(path);
-        if inputs.iter().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
+        if inputs.into_iter().any(|input| input.as_ref().canonicalize().is_ok_and(|input| input == target)) {
             return Err(Stop::Usage(format!("{flag} {}: this is an input file", path.display())));
         }
         match fs::metadata(path) {
@@ -53,29 +55,19 @@ impl Output {
             _ => {}
         }
         try_beside(&target).map_err(failed)?;
-        Ok(Output::File { path: target })
-    }
-
-    /// Refuses to print a page, which is for a browser, on a terminal.
-    pub(super) fn of_form(self, is_page: bool) -> Result<Self, Stop> {
-        match self.width() {
-            Some(_) if is_page => {
-                Err(Stop::Usage("a page is for a browser; write it with --output report.html".to_owned()))
-            }
-            _ => Ok(self),
-        }
+        Ok(Output::File(Target { given: path.to_owned(), resolved: target }))
     }
 
     /// Whether the output is a file.
     pub(super) fn is_file(&self) -> bool {
-        matches!(self, Output::File { .. })
+        matches!(self, Output::File(_))
     }
 
     /// The width of the terminal in columns, if the output is one.
     pub(super) fn width(&self) -> Option<usize> {
         match self {
             Output::Stdout => terminal::stdout_width().map(usize::from),
-            Output::File { .. } | Output::Device { .. } => None,
+            Output::File(_) | Output::Device { .. } => None,
         }
     }
 
@@ -103,7 +95,10 @@ impl Output {
                     _ => Stop::Failed(Failure::Stdout(e)),
                 })
             }
-            Output::File { path } => replace(&path, text).map_err(|source| Stop::from(Error::Write { path, source })),
+            Output::File(target) => {
+                let failed = |source| Stop::from(Error::Write { path: target.resolved.clone(), source });
+                target.fill(|_, file| file.write_all(text).map_err(failed)).map(drop)
+            }
             Output::Device { mut file, path } => {
                 file.write_all(text).map_err(|source| Stop::Failed(Failure::WriteDevice { path, source }))
             }
@@ -111,15 +106,7 @@ impl Output {
     }
 }
 
-/// Writes a new file and moves it over the old one, whose permissions it keeps.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut temporary = new_file_beside(path).map_err(|e| io::Error::from(e.kind()))?;
-    let _unfinished = Unfinished::at(temporary.path());
-    temporary.write_all(text)?;
-    put(temporary, path)
-}
-
-/// Moves a complete file over the old one.
+/// Moves a complete file over the old one, whose permissions it keeps.
 fn put(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
     if let Ok(old) = fs::metadata(path) {
         temporary.as_file().set_permissions(old.permissions())?;
@@ -139,35 +126,40 @@ pub(super) struct Target {
 
 impl Target {
     /// Prepares the file before the trace is read, as [`Output::open`] does. Only a regular file can be replaced.
-    pub(super) fn open(flag: &str, path: &Path, inputs: &[&Path]) -> Result<Self, Stop> {
+    pub(super) fn open(
+        flag: &str,
+        path: &Path,
+        inputs: impl IntoIterator<Item = impl AsRef<Path>>,
+    ) -> Result<Self, Stop> {
         let no_file = || Stop::Usage(format!("{flag} {}: this is not a regular file", path.display()));
         let is_special = || fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir() && !metadata.is_file());
         if path.as_os_str() == "-" || is_special() {
             return Err(no_file());
         }
         match Output::at(flag, path, inputs)? {
-            Output::File { path: resolved } => Ok(Target { given: path.to_owned(), resolved }),
+            Output::File(target) => Ok(target),
             Output::Stdout | Output::Device { .. } => Err(no_file()),
         }
     }
 
-    /// Lets `write` fill a new file beside the target, then moves it into place. Returns its size in bytes.
+    /// Lets `write` fill a new file beside the target, then moves it into place.
     pub(super) fn fill<E: From<Error>>(
         &self,
         write: impl FnOnce(&Path, &mut fs::File) -> Result<(), E>,
-    ) -> Result<u64, E> {
+    ) -> Result<Written<'_>, E> {
+        let start = Instant::now();
         let failed = |source| E::from(Error::Write { path: self.given.clone(), source });
-        let mut temporary = new_file_beside(&self.resolved).map_err(|e| failed(e.kind().into()))?;
+        let mut temporary = new_beside(&self.resolved, 0o666, |builder, folder| builder.tempfile_in(folder))
+            .map_err(|e| failed(e.kind().into()))?;
         let path = temporary.path().to_owned();
         let _unfinished = Unfinished::at(&path);
         write(&path, temporary.as_file_mut())?;
         let size = temporary.as_file().metadata().map_err(failed)?.len();
         put(temporary, &self.resolved).map_err(failed)?;
-        Ok(size)
+        Ok(Written { path: &self.given, size, time: start.elapsed() })
     }
 
     /// Prepares a folder, which must be empty or missing.
-    #[cfg(feature = "parquet")]
     pub(super) fn folder(flag: &str, path: &Path) -> Result<Self, Stop> {
         let failed = |source| Stop::from(Error::Write { path: path.to_owned(), source });
         let (target, _) = follow_links(path);
@@ -183,13 +175,15 @@ impl Target {
         Ok(Target { given: path.to_owned(), resolved: target })
     }
 
-    /// Lets `write` fill a new folder beside the target, then moves it into place. Returns what `write` returns.
+    /// Lets `write` fill a new folder beside the target, then moves it into place. `write` returns its size in bytes.
     #[cfg(feature = "parquet")]
-    pub(super) fn fill_folder<T>(&self, write: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
+    pub(super) fn fill_folder(&self, write: impl FnOnce(&Path) -> Result<u64, Error>) -> Result<Written<'_>, Error> {
+        let start = Instant::now();
         let failed = |source| Error::Write { path: self.given.clone(), source };
-        let temporary = new_folder_beside(&self.resolved).map_err(|e| failed(e.kind().into()))?;
+        let temporary = new_beside(&self.resolved, 0o777, |builder, folder| builder.tempdir_in(folder))
+            .map_err(|e| failed(e.kind().into()))?;
         let _unfinished = Unfinished::at(temporary.path());
-        let result = write(temporary.path())?;
+        let size = write(temporary.path())?;
         if self.resolved.exists() {
             // Fails unless the folder is still empty.
             fs::remove_dir(&self.resolved).map_err(failed)?;
@@ -197,7 +191,7 @@ impl Target {
         fs::rename(temporary.path(), &self.resolved).map_err(failed)?;
         // The folder no longer has the name that dropping `temporary` would remove.
         let _ = temporary.keep();
-        Ok(result)
+        Ok(Written { path: &self.given, size, time: start.elapsed() })
     }
 
     /// Whether two results would go to the same file, under whatever names.
@@ -214,6 +208,41 @@ impl Target {
     pub(super) fn name(&self) -> &Path {
         &self.given
     }
+}
+
+/// What was written: the path as the user gave it, the size in bytes, and how long that took.
+pub(super) struct Written<'a> {
+    path: &'a Path,
+    pub(super) size: u64,
+    time: Duration,
+}
+
+impl Written<'_> {
+    /// Reports it: `Written: trace.db, 64.30 MB in 1.2 s`.
+    pub(super) fn note(self) {
+        let size = format::size(self.size);
+        terminal::note(&format!("Written: {}, {size} in {:.1} s", self.path.display(), self.time.as_secs_f64()));
+    }
+}
+
+/// Writes files, each with the folder that it goes to and its name, with the option `flag`. All lie in `folder`, which is reported.
+pub(super) fn write_files<'f>(
+    flag: &str,
+    folder: &Path,
+    files: impl Iterator<Item = (PathBuf, &'f str)>,
+    inputs: &[PathBuf],
+) -> Result<(), Stop> {
+    let mut size = 0;
+    for (path, text) in files {
+        let failed = |path: &Path, source| Stop::from(Error::Write { path: path.to_owned(), source });
+        let own = folder_of(&path);
+        fs::create_dir_all(own).map_err(|source| failed(own, source))?;
+        let write =
+            |_: &Path, file: &mut fs::File| file.write_all(text.as_bytes()).map_err(|source| failed(&path, source));
+        size += Target::open(flag, &path, inputs)?.fill(write)?.size;
+    }
+    notes::answer_written(folder, size);
+    Ok(())
 }
 
 /// The file that a path leads to, existing or not, and whether its links go through the kernel's list of open files, as /dev/stdout
@@ -244,31 +273,13 @@ fn try_beside(path: &Path) -> io::Result<()> {
     tempfile::tempfile_in(there).map(drop).map_err(|e| e.kind().into())
 }
 
-/// Creates a new file with default permissions; temporary files are private otherwise.
-fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {
+/// Creates a new file or folder beside a path with default permissions; temporary files are private otherwise.
+fn new_beside<T>(
+    path: &Path,
+    mode: u32,
+    create: fn(&tempfile::Builder<'_, '_>, &Path) -> io::Result<T>,
+) -> io::Result<T> {
     let folder = folder_of(path);
     fs::create_dir_all(folder)?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".nccl-stacks-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
-}
-
-/// Creates a new folder with default permissions.
-#[cfg(feature = "parquet")]
-fn new_folder_beside(path: &Path) -> io::Result<tempfile::TempDir> {
-    let folder = folder_of(path);
-    fs::create_dir_all(folder)?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".nccl-stacks-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o777));
-    }
-    builder.tempdir_in(folder)
+    create(tempfile::Builder::new().prefix(".nccl-stacks-").permissions(fs::Permissions::from_mode(mode)), folder)
 }

@@ -1,6 +1,6 @@
 //! `nccl-stacks part`: reduces traces to parts, or joins parts into one file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::parts::entry::Entry;
@@ -19,9 +19,8 @@ use super::{notes, opening};
 pub(super) fn run(args: &Args) -> Result<(), Stop> {
     opening::check_window(&args.span)?;
     let files = Inputs::sort(&args.traces)?;
-    let all = args.selection.family_file.iter().chain(&files.traces).chain(&files.parts).chain(&files.records);
-    let inputs: Vec<&Path> = all.map(AsRef::as_ref).collect();
-    let target = PartFile::open(&args.output, &inputs)?;
+    let inputs = args.selection.family_file.iter().chain(files.all());
+    let target = PartFile::open(&args.output, inputs)?;
     let run = opening::one_run(&args.reading, args.one_run);
     files.left_out().iter().for_each(|line| say(line));
     if files.are_parts()? {
@@ -49,7 +48,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
 
 fn question(args: &Args) -> Result<RankQuestion, Stop> {
     let climbing = args.climbing();
-    let mut traces = opening::question(opening::wanted(&args.selection, &args.reading)?, &args.span, &climbing);
+    let mut traces = opening::question(opening::wanted(&args.selection)?, &args.span, &climbing);
     traces.stacks.per_rank = true;
     traces.captures = args.capture_trace.clone();
     let asked = asked(&args.selection, &args.span, &climbing);
@@ -64,7 +63,7 @@ struct PartFile<'p> {
 }
 
 impl<'p> PartFile<'p> {
-    fn open(path: &'p Path, inputs: &[&Path]) -> Result<Self, Stop> {
+    fn open(path: &'p Path, inputs: impl Iterator<Item = &'p PathBuf>) -> Result<Self, Stop> {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         let is_table = match ending {
             "json" => false,
@@ -86,12 +85,12 @@ impl<'p> PartFile<'p> {
     }
 
     fn write(&self, set: &PartSet) -> Result<(), Stop> {
-        let size = self.target.fill(|_, file| {
+        let written = self.target.fill(|_, file| {
             let written =
                 if self.is_table { table(set, file) } else { set.write_json(&mut std::io::BufWriter::new(file)) };
             written.map_err(|source| Stop::from(Error::Write { path: self.path.to_owned(), source }))
         })?;
-        notes::answer_written(self.path, size);
+        notes::answer_written(self.path, written.size);
         Ok(())
     }
 }

@@ -33,52 +33,10 @@ Write SQL, ended with a semicolon; it may take several lines. Tab completes name
   .quit             leave (also Ctrl-D)
 Ctrl-C stops a query that runs, and drops one that is being written.";
 
-const KEYWORDS: &[&str] = &[
-    "SELECT",
-    "FROM",
-    "WHERE",
-    "GROUP BY",
-    "ORDER BY",
-    "LIMIT",
-    "OFFSET",
-    "HAVING",
-    "JOIN",
-    "LEFT JOIN",
-    "ON",
-    "USING",
-    "AS",
-    "AND",
-    "OR",
-    "NOT",
-    "IN",
-    "IS",
-    "NULL",
-    "LIKE",
-    "GLOB",
-    "REGEXP",
-    "BETWEEN",
-    "CASE",
-    "WHEN",
-    "THEN",
-    "ELSE",
-    "END",
-    "DISTINCT",
-    "UNION ALL",
-    "WITH",
-    "RECURSIVE",
-    "OVER",
-    "PARTITION BY",
-    "ASC",
-    "DESC",
-    "CREATE",
-    "TABLE",
-    "VIEW",
-    "DROP",
-    "EXPLAIN QUERY PLAN",
-    "EXISTS",
-    "CAST",
-    "VALUES",
-];
+const KEYWORDS: &str = "\
+    SELECT, FROM, WHERE, GROUP BY, ORDER BY, LIMIT, OFFSET, HAVING, JOIN, LEFT JOIN, ON, USING, AS, AND, OR, NOT, IN, IS, \
+    NULL, LIKE, GLOB, REGEXP, BETWEEN, CASE, WHEN, THEN, ELSE, END, DISTINCT, UNION ALL, WITH, RECURSIVE, OVER, PARTITION \
+    BY, ASC, DESC, CREATE, TABLE, VIEW, DROP, EXPLAIN QUERY PLAN, EXISTS, CAST, VALUES";
 
 /// Reads and answers statements until the user leaves.
 pub(super) fn run(session: &Session<'_>, form: Form) -> Result<(), Stop> {
@@ -211,7 +169,7 @@ fn completions(catalog: &Catalog, before: &str) -> (usize, Vec<String>) {
         Vec::new()
     } else {
         let functions = catalog.functions.iter().map(String::as_str);
-        columns().chain(tables()).chain(functions).chain(KEYWORDS.iter().copied()).filter(begins).collect()
+        columns().chain(tables()).chain(functions).chain(KEYWORDS.split(", ")).filter(begins).collect()
     };
     (start, sorted(names))
 }

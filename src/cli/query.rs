@@ -26,7 +26,7 @@ use super::{config, notes, opening, sql};
 /// Runs the named queries of the arguments, or lists those that there are.
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     if args.query.iter().any(String::is_empty) {
-        return Output::open(args.output.as_deref(), &[])?.finish(list().as_bytes());
+        return Output::open(args.output.as_deref(), [""; 0])?.finish(list().as_bytes());
     }
     let queries: Vec<NamedQuery> = args.query.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
     let shown: Vec<Vec<Titled>> = queries.iter().map(titles).collect::<Result<_, _>>()?;

@@ -1,7 +1,5 @@
 //! `nccl-stacks ranks`: who waits for whom over the ranks of a job.
 
-use std::path::{Path, PathBuf};
-
 use crate::analysis::cost::Order;
 use crate::analysis::stacks::StackReport;
 use crate::operations::clocks::ClockMode;
@@ -30,12 +28,7 @@ type AnswerForOneRank<'a> = dyn Fn(StackReport, OnPage, &[String], Output) -> Re
 
 /// The same for inputs that may have a single rank, which waits for nobody: `one` then prints its stacks.
 pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result<(), Stop> {
-    let show = Show {
-        form: if args.json { Form::Json } else { args.format },
-        path: args.output.as_deref(),
-        colour: args.color,
-        verbose: args.of_ranks.reading.verbose,
-    };
+    let show = Show::new(&args.answering, args.color, &args.of_ranks.reading);
     let OfRanks { selection, span, climbing, rank, clock, one_run, reading } = &args.of_ranks;
     let files = Inputs::sort(&args.traces)?;
     let of_records = match files.traces.is_empty() && files.parts.is_empty() {
@@ -50,9 +43,7 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     if matches!(files.are_parts(), Ok(true)) {
         opening::refuse_for_parts(span, climbing, &[("capture-trace", !args.capture_trace.is_empty())])?;
     }
-    let inputs = selection.family_file.iter().chain(&files.traces).chain(&files.parts);
-    let others: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
-    let output = show.open(&others)?;
+    let output = show.open(selection.family_file.iter().chain(files.all()))?;
     let run = opening::one_run(reading, *one_run);
     let (question, span) = opening::rank_question(&run, &args.of_ranks, &files, &args.capture_trace)?;
     let question = RankQuestion { draws: show.form == Form::Html, ..question };
@@ -63,7 +54,7 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     let mut drawn = drawn(args, page, &[&damage[..], &left_out].concat());
     let options = typed::options(selection, &span, climbing);
     let OnPage { inputs, options, .. } = typed::on_page(&args.traces, &options, Vec::new());
-    drawn.on_page = OnPage { inputs, options, of_ranks: typed::of_ranks(rank, clock.word()), ..drawn.on_page };
+    drawn.on_page = OnPage { inputs, options, of_ranks: typed::of_ranks(rank, *clock), ..drawn.on_page };
     if let Some((one, report)) =
         one.filter(|_| ranks.len() < 2).zip(drawn.stacks.take_if(|_| one.is_some() && ranks.len() < 2))
     {
@@ -100,13 +91,10 @@ fn print(
     let name = inputs::in_order(&args.traces);
     let answer =
         RankAnswer { compared, report: &report, name: &name, limit: args.limit, stacks: stacks.as_ref(), on_page };
-    show.print(&answer, &show.screen(&output), output)?;
+    show.print(&answer, output)?;
     let exceeded: Vec<&str> =
         args.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();
-    if !exceeded.is_empty() {
-        return Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", "))));
-    }
-    Stop::unless(report.damage.is_unknown())
+    Stop::if_beyond(&exceeded, report.damage.is_unknown())
 }
 
 /// What a page shows besides who waits for whom.

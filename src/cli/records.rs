@@ -1,47 +1,38 @@
 //! `nccl-stacks records`: the contents of NCCL's own records.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::analysis::recorded;
-use crate::error::Error;
 use crate::export::flow_rank::{FlowRank, aggregate};
 use crate::records::Keep;
-use crate::report::Form;
 use crate::report::recorded::RecordsAnswer;
 use crate::run::inputs::record_files;
 use crate::run::{damage_lines, is_damaged};
 
 use super::args::{Colour, Records};
-use super::output::Target;
+use super::output::write_files;
 use super::show::Show;
 use super::stop::Stop;
-use super::{notes, opening, typed};
+use super::{opening, typed};
 
 /// How many operations per rank and communicator are kept from a log with a line per call. Counts include all of them.
-const KEPT: usize = 64;
+pub(super) const KEPT: usize = 64;
 
 pub(super) fn run(args: &Records) -> Result<(), Stop> {
-    let show = Show {
-        form: if args.json { Form::Json } else { args.format },
-        path: args.output.as_deref(),
-        colour: Colour::Never,
-        verbose: args.reading.verbose,
-    };
+    let show = Show::new(&args.answering, Colour::Never, &args.reading);
     let files = record_files(&args.files)?;
-    let inputs: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
-    let output = show.open(&inputs)?;
+    let output = show.open(&files)?;
     let records = opening::one_run(&args.reading, args.one_run).records_without_notes(&files, Keep::Last(KEPT))?;
     if let Some(folder) = &args.flow_rank {
-        write_aggregates(&aggregate(&records), folder, &inputs)?;
+        write_aggregates(&aggregate(&records), folder, &files)?;
     }
     let report = recorded::report(&records);
     let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
     let name = names.join(", ");
     let on_page = typed::on_page(&args.files, &[], damage_lines(&records));
     let answer = RecordsAnswer { report: &report, name: &name, limit: args.limit, on_page };
-    show.print(&answer, &show.screen(&output), output)?;
+    show.print(&answer, output)?;
     Stop::unless(is_damaged(&records))
 }
 
@@ -62,22 +53,16 @@ fn names(aggregates: &[FlowRank]) -> BTreeMap<&str, String> {
 }
 
 /// Writes the aggregates of flow files. If there are several folders of flow files, each gets its own subfolder.
-fn write_aggregates(aggregates: &[FlowRank], folder: &Path, inputs: &[&Path]) -> Result<(), Stop> {
+fn write_aggregates(aggregates: &[FlowRank], folder: &Path, inputs: &[PathBuf]) -> Result<(), Stop> {
     if aggregates.is_empty() {
         return Err(Stop::NotFound(
             "Nothing found: --flow-rank needs the flow extractor's proxy_flow files.".to_owned(),
         ));
     }
     let names = names(aggregates);
-    for file in aggregates {
-        let name = names.get(&*file.folder).filter(|_| names.len() > 1);
-        let own: PathBuf = name.map_or(folder.to_owned(), |name| folder.join(name));
-        std::fs::create_dir_all(&own).map_err(|source| Error::Write { path: own.clone(), source })?;
-        let path = own.join(&file.name);
-        let failed = |source| Stop::from(Error::Write { path: path.clone(), source });
-        Target::open("--flow-rank", &path, inputs)?
-            .fill(|_, out| out.write_all(file.text.as_bytes()).map_err(failed))?;
-    }
-    notes::answer_written(folder, aggregates.iter().map(|file| file.text.len() as u64).sum());
-    Ok(())
+    let files = aggregates.iter().map(|file| {
+        let own = names.get(&*file.folder).filter(|_| names.len() > 1);
+        (own.map_or(folder.to_owned(), |own| folder.join(own)).join(&file.name), &*file.text)
+    });
+    write_files("--flow-rank", folder, files, inputs)
 }

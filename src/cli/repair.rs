@@ -1,7 +1,5 @@
 //! `nccl-stacks repair`: repairs a damaged trace, so that viewers open it.
 
-use std::time::Instant;
-
 use crate::damage::DamageReport;
 use crate::error::Error;
 use crate::event::ArgsWanted;
@@ -19,7 +17,7 @@ use super::terminal::{is_verbose, say};
 use super::{notes, opening};
 
 pub(super) fn run(args: &Repair) -> Result<(), Stop> {
-    let output = Target::open("--output", &args.output, &[&args.trace])?;
+    let output = Target::open("--output", &args.output, [&args.trace])?;
     if args.lanes && inputs::is_read_once(&args.trace) {
         return Err(Stop::Usage(
             "--lanes reads the trace twice, which standard input and pipes do not allow; save it to a file first"
@@ -41,9 +39,8 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
             lanes = Lanes::new(&store);
         }
     }
-    let start = Instant::now();
     let mut repaired = None;
-    let size = output.fill(|_, out| -> Result<(), Failure> {
+    let written = output.fill(|_, out| -> Result<(), Failure> {
         let failed = |source| Error::Write { path: output.name().to_owned(), source };
         let input = run.input(&args.trace)?;
         let name = input.name.clone();
@@ -67,7 +64,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
         notes::repaired(&copied);
         text_lines(&damage, text_bytes, is_verbose()).iter().for_each(|line| say(line));
     }
-    notes::written(output.name(), size, start.elapsed());
+    written.note();
     // What was lost is not in the copy either.
     Stop::unless(damage.carried(None).is_some())
 }

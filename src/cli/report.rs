@@ -5,13 +5,14 @@
 
 use std::path::PathBuf;
 
+use crate::analysis::cost::Order;
 use crate::analysis::hang::Outcome;
 use crate::analysis::stacks::StackReport;
-use crate::report::{Form, OnPage, Screen};
+use crate::report::{Form, OnPage, Screen, Weight};
 use crate::run::inputs;
 use crate::run::inputs::Inputs;
 
-use super::args::{Colour, Ranks, Records, Report, Sort, Weigh};
+use super::args::{Answering, Colour, Ranks, Records, Report};
 use super::output::Output;
 use super::show::Show;
 use super::stop::Stop;
@@ -26,11 +27,11 @@ pub(super) fn run(args: &Report) -> Result<(), Stop> {
     let one = |report: StackReport, on_page: OnPage, damage: &[String], output: Output| {
         let shown = stacks::Shown {
             show: page(args),
-            sort: Sort::Exposed,
+            sort: Order::Exposed,
             min_share: None,
             limit: None,
-            weight: Weigh::Gpu,
-            window_on: args.of_ranks.span.window_on.into(),
+            weight: Weight::Gpu,
+            window_on: args.of_ranks.span.window_on,
             screen: Screen::default(),
             on_page,
         };
@@ -41,7 +42,11 @@ pub(super) fn run(args: &Report) -> Result<(), Stop> {
     ranks::answer(&of_ranks, Some(&one))
 }
 
-/// A page.
+/// A page, as an answer of another command.
+fn answering(args: &Report) -> Answering {
+    Answering { format: Form::Html, json: false, output: args.output.clone() }
+}
+
 fn page(args: &Report) -> Show<'_> {
     Show { form: Form::Html, path: args.output.as_deref(), colour: Colour::Never, verbose: false }
 }
@@ -52,12 +57,10 @@ fn ranks_of(args: &Report) -> Ranks {
         expect: None,
         of_ranks: args.of_ranks.clone(),
         capture_trace: args.capture_trace.clone(),
-        format: Form::Html,
-        json: false,
+        answering: answering(args),
         limit: None,
         color: Colour::Never,
         fail_if: Vec::new(),
-        output: args.output.clone(),
     }
 }
 
@@ -66,9 +69,8 @@ fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
     let (report, damage) = opening::one_run(&args.of_ranks.reading, args.of_ranks.one_run).hang(records, None)?;
     let is_open = matches!(report.outcome, Outcome::Hung | Outcome::Lagging | Outcome::Unclear);
     let page_of_hang = || {
-        let inputs: Vec<_> = records.iter().map(PathBuf::as_path).collect();
         let show = page(args);
-        let output = show.open(&inputs)?;
+        let output = show.open(records)?;
         let on_page = typed::on_page(&args.inputs, &[], damage.clone());
         hang::print(&show, &report, &inputs::in_order(&args.inputs), on_page, output)
     };
@@ -80,11 +82,9 @@ fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
         Err(Stop::NotFound(_)) if !report.is_empty() && report.rank_count > 1 => page_of_hang(),
         Err(Stop::NotFound(_)) => records::run(&Records {
             files: args.inputs.clone(),
-            format: Form::Html,
-            json: false,
+            answering: answering(args),
             limit: None,
             flow_rank: None,
-            output: args.output.clone(),
             one_run: args.of_ranks.one_run,
             reading: args.of_ranks.reading.clone(),
         }),

@@ -7,7 +7,7 @@ use crate::report::{Answer, Form, Screen};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::args::Colour;
+use super::args::{Answering, Colour, Reading};
 use super::failure::Failure;
 use super::notes;
 use super::output::Output;
@@ -22,10 +22,20 @@ pub(super) struct Show<'a> {
     pub(super) verbose: bool,
 }
 
-impl Show<'_> {
+impl<'a> Show<'a> {
+    /// What the arguments of a command ask for.
+    pub(super) fn new(answering: &'a Answering, colour: Colour, reading: &Reading) -> Self {
+        let form = if answering.json { Form::Json } else { answering.format };
+        Show { form, path: answering.output.as_deref(), colour, verbose: reading.verbose }
+    }
+
     /// Prepares the output. `inputs` are the files that are read, which must not be overwritten.
-    pub(super) fn open(&self, inputs: &[&Path]) -> Result<Output, Stop> {
-        Output::open(self.path, inputs)?.of_form(self.form == Form::Html)
+    pub(super) fn open(&self, inputs: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Output, Stop> {
+        let output = Output::open(self.path, inputs)?;
+        if self.form == Form::Html && output.width().is_some() {
+            return Err(Stop::Usage("a page is for a browser; write it with --output report.html".to_owned()));
+        }
+        Ok(output)
     }
 
     /// How people see the answer there.
@@ -35,7 +45,12 @@ impl Show<'_> {
     }
 
     /// Writes the answer.
-    pub(super) fn print(&self, answer: &impl Answer, screen: &Screen, output: Output) -> Result<(), Stop> {
+    pub(super) fn print(&self, answer: &impl Answer, output: Output) -> Result<(), Stop> {
+        self.print_on(answer, &self.screen(&output), output)
+    }
+
+    /// The same on a screen of another kind.
+    pub(super) fn print_on(&self, answer: &impl Answer, screen: &Screen, output: Output) -> Result<(), Stop> {
         let mut bytes = Vec::new();
         let written = answer.write(self.form, screen, &mut bytes).and_then(|()| self.packed(bytes));
         let bytes = written.map_err(|source| Failure::Form { source })?;

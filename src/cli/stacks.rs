@@ -1,16 +1,14 @@
 //! The main job: the stacks of traces.
 
-use std::path::PathBuf;
-
 use crate::analysis::cost::Order;
 use crate::analysis::grouping::MOST_GROUPS;
 use crate::analysis::stacks::StackReport;
 use crate::attribution::launches::WindowOn;
-use crate::report::{Form, OnPage, Screen, StacksAnswer};
+use crate::report::{Form, OnPage, Screen, StacksAnswer, Weight};
 use crate::run::inputs::{Alone, Inputs};
 use crate::run::{StackAnswer, StackQuestion};
 
-use super::args::{Sort, Span, Stacks, Weigh, asked};
+use super::args::{Span, Stacks, asked};
 use super::output::Output;
 use super::show::Show;
 use super::stop::Stop;
@@ -34,9 +32,9 @@ const EXPECT_OF_TRACES: &str =
 const ONLY_STACKS: &str = "the form of get_call_stacks.py has only stacks; use another --format with --group-by";
 
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
-    let form = if args.json { Form::Json } else { args.format };
-    let show = Show { form, path: args.output.as_deref(), colour: args.color, verbose: args.reading.verbose };
-    let wanted = opening::wanted(&args.selection, &args.reading)?;
+    let show = Show::new(&args.answering, args.color, &args.reading);
+    let form = show.form;
+    let wanted = opening::wanted(&args.selection)?;
     opening::check_window(&args.span)?;
     if form == Form::Script && args.climbing.groups.grouping().is_asked() {
         return Err(Stop::Usage(ONLY_STACKS.to_owned()));
@@ -55,17 +53,13 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         traces,
         draws: form == Form::Html,
         // A page shows all groups.
-        largest_groups: args
-            .limit
-            .filter(|limit| *limit <= MOST_GROUPS && form != Form::Html)
-            .map(|_| args.sort.into()),
-        critical: args.sort == Sort::Critical,
+        largest_groups: args.limit.filter(|limit| *limit <= MOST_GROUPS && form != Form::Html).map(|_| args.sort),
+        critical: args.sort == Order::Critical,
         asked: asked(&args.selection, span, &args.climbing),
     };
     let captures: Vec<_> = files.traces.iter().flat_map(|file| run.capture_files(&args.capture_trace, file)).collect();
     let others = args.selection.family_file.iter().chain(&captures).chain(&files.traces).chain(&files.parts);
-    let inputs: Vec<_> = others.map(PathBuf::as_path).collect();
-    let output = show.open(&inputs)?;
+    let output = show.open(others)?;
     let answer = match are_parts {
         true => run.stacks_of_parts(&files.parts, &question)?,
         false => run.stacks(&files.traces, &question)?,
@@ -86,7 +80,7 @@ fn check_parts(args: &Stacks, files: &Inputs) -> Result<bool, Stop> {
     let others = [
         ("capture-trace", !args.capture_trace.is_empty()),
         ("records", !args.records.is_empty()),
-        ("sort critical", args.sort == Sort::Critical),
+        ("sort critical", args.sort == Order::Critical),
     ];
     opening::refuse_for_parts(&args.span, &args.climbing, &others)?;
     files.left_out().iter().for_each(|line| say(line));
@@ -103,7 +97,7 @@ fn print(args: &Stacks, show: Show<'_>, span: &Span, answer: StackAnswer, output
     };
     // Without kernels, a form for programs would be empty; forms for people have the summary of what ran.
     let is_empty = report.coverage.kernels == 0;
-    let has_summary = form.is_for_people() && args.output.is_none() && report.summary.kernel_names_found > 0;
+    let has_summary = form.is_for_people() && show.path.is_none() && report.summary.kernel_names_found > 0;
     let is_damaged = report.damage.is_unknown();
     // A page explains why it is empty.
     if let (Some(reason), true) = (&reason, is_empty && !has_summary && form != Form::Html) {
@@ -119,7 +113,7 @@ fn print(args: &Stacks, show: Show<'_>, span: &Span, answer: StackAnswer, output
         min_share: args.min_share,
         limit: args.limit,
         weight: args.weight,
-        window_on: args.span.window_on.into(),
+        window_on: args.span.window_on,
         on_page: typed::on_page(&args.traces, &options(args, span), [&damage[..], &left_out].concat())
             .timelines(timelines)
             .reason(reason.as_deref()),
@@ -140,15 +134,13 @@ fn missing_in_parts(report: &StackReport) -> Option<String> {
 }
 
 /// The options that define the question.
-fn options(args: &Stacks, span: &Span) -> Vec<(String, Option<String>)> {
+fn options(args: &Stacks, span: &Span) -> Vec<(&'static str, Option<String>)> {
     let mut options = typed::options(&args.selection, span, &args.climbing);
-    let files = |name: &'static str, files: &[PathBuf]| -> Vec<(String, Option<String>)> {
-        files.iter().map(|file| (name.to_owned(), Some(file.display().to_string()))).collect()
-    };
-    options.extend(files("capture-trace", &args.capture_trace));
-    options.extend(files("records", &args.records));
+    for (name, files) in [("capture-trace", &args.capture_trace), ("records", &args.records)] {
+        options.extend(files.iter().map(|file| (name, Some(file.display().to_string()))));
+    }
     if args.per_rank {
-        options.push(("per-rank".to_owned(), None));
+        options.push(("per-rank", None));
     }
     options
 }
@@ -156,11 +148,11 @@ fn options(args: &Stacks, span: &Span) -> Vec<(String, Option<String>)> {
 /// How the answer is shown.
 pub(super) struct Shown<'a> {
     pub(super) show: Show<'a>,
-    pub(super) sort: Sort,
+    pub(super) sort: Order,
     /// In percent of the GPU time of all stacks.
     pub(super) min_share: Option<f64>,
     pub(super) limit: Option<usize>,
-    pub(super) weight: Weigh,
+    pub(super) weight: Weight,
     pub(super) window_on: WindowOn,
     pub(super) screen: Screen,
     pub(super) on_page: OnPage,
@@ -176,7 +168,7 @@ impl Shown<'_> {
         name: &str,
         output: Output,
     ) -> Result<(), Stop> {
-        let order = if self.show.form == Form::Script { Order::Count } else { self.sort.into() };
+        let order = if self.show.form == Form::Script { Order::Count } else { self.sort };
         report.arrange(order, self.min_share.unwrap_or(0.0), self.limit);
         if report.coverage.kernels > 0 {
             notes::coverage(&report);
@@ -187,9 +179,9 @@ impl Shown<'_> {
             next_steps.iter().for_each(|step| note(&format!("Next: {step}")));
         }
         damage.iter().for_each(|line| say(line));
-        let (weight, depth) = (self.weight.into(), self.screen.depth);
-        let answer = StacksAnswer { report: &report, trace: name, weight, depth, on_page: self.on_page };
-        self.show.print(&answer, &self.screen, output)
+        let Shown { weight, screen, on_page, .. } = self;
+        let answer = StacksAnswer { report: &report, trace: name, weight, depth: screen.depth, on_page };
+        self.show.print_on(&answer, &screen, output)
     }
 }
 

@@ -102,6 +102,14 @@ impl Stop {
         if is_damaged { Err(Stop::Incomplete(String::new())) } else { Ok(()) }
     }
 
+    /// The end of a run whose answer exceeds these bounds, if there are any; else as [`Stop::unless`].
+    pub(crate) fn if_beyond(bounds: &[&str], is_damaged: bool) -> Result<(), Self> {
+        if bounds.is_empty() {
+            return Stop::unless(is_damaged);
+        }
+        Err(Stop::Exceeded(format!("Beyond: {}", bounds.join(", "))))
+    }
+
     /// The same if nothing was found, because it may have been in the missing part.
     pub(crate) fn or_damaged(self, is_damaged: bool) -> Self {
         match self {

@@ -32,7 +32,7 @@ pub(crate) fn guards_csv() -> bool {
 /// How much is printed beside the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Loudness {
+enum Loudness {
     /// Only warnings and errors.
     Quiet,
     /// Also how the answer came about.
@@ -44,7 +44,12 @@ pub(crate) enum Loudness {
 static LOUDNESS: AtomicU8 = AtomicU8::new(Loudness::Normal as u8);
 
 /// Sets the loudness for the whole run.
-pub(crate) fn set_loudness(loudness: Loudness) {
+pub(crate) fn set_loudness(is_quiet: bool, is_verbose: bool) {
+    let loudness = match (is_quiet, is_verbose) {
+        (true, _) => Loudness::Quiet,
+        (false, true) => Loudness::Verbose,
+        (false, false) => Loudness::Normal,
+    };
     LOUDNESS.store(loudness as u8, Ordering::Relaxed);
 }
 

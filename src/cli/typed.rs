@@ -5,19 +5,20 @@
 
 use std::path::PathBuf;
 
+use crate::operations::clocks::ClockMode;
 use crate::report::OnPage;
 use crate::report::format::shell_word;
 
-use super::args::{Climbing, RankOf, Selection, Span, asked_of};
+use super::args::{CLOCK, Climbing, RankOf, Selection, Span, asked_of};
 
 /// The inputs, options and notes for a page.
-pub(super) fn on_page(inputs: &[PathBuf], options: &[(String, Option<String>)], notes: Vec<String>) -> OnPage {
+pub(super) fn on_page(inputs: &[PathBuf], options: &[(&str, Option<String>)], notes: Vec<String>) -> OnPage {
     OnPage::new(files(inputs), words(options), notes)
 }
 
 /// Options as words for a shell, with a blank before each.
-pub(super) fn words(options: &[(String, Option<String>)]) -> String {
-    let option = |(name, value): &(String, Option<String>)| {
+pub(super) fn words(options: &[(&str, Option<String>)]) -> String {
+    let option = |(name, value): &(&str, Option<String>)| {
         let value = value.as_ref().map_or(String::new(), |value| format!(" {}", shell_word(value)));
         format!(" --{name}{value}")
     };
@@ -25,17 +26,18 @@ pub(super) fn words(options: &[(String, Option<String>)]) -> String {
 }
 
 /// The options that define the question.
-pub(super) fn options(selection: &Selection, span: &Span, climbing: &Climbing) -> Vec<(String, Option<String>)> {
+pub(super) fn options(selection: &Selection, span: &Span, climbing: &Climbing) -> Vec<(&'static str, Option<String>)> {
     let file = |path: &PathBuf| path.display().to_string();
-    asked_of(selection, span, climbing, file).into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    asked_of(selection, span, climbing, file)
 }
 
 /// The options that only a comparison of ranks has.
-pub(super) fn of_ranks(given: &[RankOf], clock: Option<&str>) -> String {
+pub(super) fn of_ranks(given: &[RankOf], clock: ClockMode) -> String {
     let given = given
         .iter()
         .map(|RankOf { rank, trace }| format!(" --rank {}", shell_word(&format!("{rank}={}", trace.display()))));
-    given.chain(clock.map(|clock| format!(" --clock {clock}"))).collect()
+    let clock = CLOCK[1..].iter().find(|(_, mode)| *mode == clock).map(|(word, _)| format!(" --clock {word}"));
+    given.chain(clock).collect()
 }
 
 /// Files as words for a shell.
@@ -56,8 +58,8 @@ mod tests {
     #[test]
     fn words_are_those_that_a_shell_takes() {
         let inputs = ["a b.json", "ranks", "-x.json", "-", "d/t.json"].map(PathBuf::from);
-        let option = ("kernel-name".to_owned(), Some("it's%".to_owned()));
-        let on_page = on_page(&inputs, &[option, ("exact-names".to_owned(), None)], Vec::new());
+        let option = ("kernel-name", Some("it's%".to_owned()));
+        let on_page = on_page(&inputs, &[option, ("exact-names", None)], Vec::new());
         assert_eq!(on_page.inputs, "'a b.json' ./ranks ./-x.json - d/t.json");
         assert_eq!(on_page.options, r" --kernel-name 'it'\''s%' --exact-names");
     }

@@ -9,7 +9,7 @@ use crate::load::Progress;
 use crate::run::{Event, NotChosen, Watcher};
 use crate::time::Ns;
 
-use super::failure::Failure;
+use super::failure::with_flags;
 use super::terminal::{note, say};
 use super::{notes, picker};
 
@@ -53,8 +53,8 @@ impl Watcher for Terminal {
             }
             Event::Spans(spans) => notes::apart(spans),
             Event::Window { chosen, window } => notes::window(&chosen, window),
-            Event::LeftOut(error) => say(&format!("Left out: {}", Failure::text(error))),
-            Event::CaptureLeftOut(error) => say(&format!("Note: left out as a capture: {}", Failure::text(error))),
+            Event::LeftOut(error) => say(&format!("Left out: {}", with_flags(error))),
+            Event::CaptureLeftOut(error) => say(&format!("Note: left out as a capture: {}", with_flags(error))),
             Event::Note(line) => note(line),
             Event::Warning(line) => say(line),
             _ => {}

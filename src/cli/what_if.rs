@@ -1,7 +1,5 @@
 //! `nccl-stacks what-if`: what a job would take if something were different.
 
-use std::path::{Path, PathBuf};
-
 use crate::ranks::what_if::Also;
 use crate::report::Form;
 use crate::report::ranks::WhatIfAnswer;
@@ -17,13 +15,10 @@ use super::stop::Stop;
 use super::terminal::say;
 
 pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
-    let form = if args.json { Form::Json } else { args.format };
-    let show = Show { form, path: args.output.as_deref(), colour: args.color, verbose: args.of_ranks.reading.verbose };
+    let show = Show::new(&args.answering, args.color, &args.of_ranks.reading);
     let files = Inputs::sort(&args.traces)?;
     files.left_out().iter().for_each(|line| say(line));
-    let inputs = args.of_ranks.selection.family_file.iter().chain(&files.traces).chain(&files.parts);
-    let others: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
-    let output = show.open(&others)?;
+    let output = show.open(args.of_ranks.selection.family_file.iter().chain(files.all()))?;
     let run = opening::one_run(&args.of_ranks.reading, args.of_ranks.one_run);
     let (question, _) = opening::rank_question(&run, &args.of_ranks, &files, &[])?;
     let RanksOfFiles { ranks, damage, left_out, completeness, .. } = run.ranks(&files, &question)?;
@@ -32,7 +27,7 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
     let compared = compared(run, ranks, question.clock, (&damage, what))?;
     damage.iter().for_each(|line| say(line));
     let found = compared
-        .what_if(&args.rules, if form == Form::Perfetto { Also::Slices } else { Also::Nothing })
+        .what_if(&args.rules, if show.form == Form::Perfetto { Also::Slices } else { Also::Nothing })
         .map_err(Failure::Rule)?;
     let Some(found) = found else {
         return Err(Stop::NotFound(
@@ -41,6 +36,6 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
         ));
     };
     let name = inputs::in_order(&args.traces);
-    show.print(&WhatIfAnswer { found: &found, name: &name }, &show.screen(&output), output)?;
+    show.print(&WhatIfAnswer { found: &found, name: &name }, output)?;
     Stop::if_incomplete(Stop::unless(found.report.damage.is_unknown()), &completeness, None)
 }

@@ -119,9 +119,8 @@ fn fish_completes() {
     };
     let Some(flags) = offered("nccl-stacks --ker") else { return };
     assert_eq!(flags, ["--kernel-name"]);
-    assert_eq!(offered("nccl-stacks t.json --ker").unwrap(), ["--kernel-name"]);
     assert_eq!(offered("nccl-stacks sql t.json --ker").unwrap(), [""; 0]);
-    assert_eq!(offered("nccl-stacks t.json --family mscc").unwrap(), ["mscclpp"]);
+    assert_eq!(offered("nccl-stacks --family mscc").unwrap(), ["mscclpp"]);
     assert_eq!(offered("nccl-stacks ranks t.json --family-file fam").unwrap(), ["families.json"]);
     assert_eq!(offered("nccl-stacks export t.json --parquet fo").unwrap(), ["folder/"]);
     assert_eq!(offered("nccl-stacks expo").unwrap(), ["export"]);
@@ -140,8 +139,7 @@ fn elvish_completes() {
     let Some(first) = offered("") else { return };
     let has = |offered: &[String], word: &str| offered.iter().any(|other| other == word);
     assert!(has(&first, "--kernel-name") && has(&first, "ranks"), "{first:?}");
-    assert!(has(&offered("t.json").unwrap(), "--kernel-name"));
-    let export = offered("export t.json").unwrap();
+    let export = offered("export").unwrap();
     assert!(has(&export, "--sqlite") && !has(&export, "--sort"), "{export:?}");
 }
 
@@ -169,10 +167,8 @@ fn zsh_completes() {
         ("nccl-stacks expo", "nccl-stacks export"),
         ("nccl-stacks --ker", "nccl-stacks --kernel-name"),
         ("nccl-stacks fam", "nccl-stacks families.json"),
-        // Also after a trace, which is no command.
-        ("nccl-stacks t.json --ker", "nccl-stacks t.json --kernel-name"),
-        ("nccl-stacks t.json --sort exp", "nccl-stacks t.json --sort exposed"),
-        ("nccl-stacks t.json --family-file fam", "--family-file families.json"),
+        ("nccl-stacks --sort exp", "nccl-stacks --sort exposed"),
+        ("nccl-stacks --family-file fam", "--family-file families.json"),
         ("nccl-stacks export --sq", "nccl-stacks export --sqlite"),
         ("nccl-stacks sql fam", "nccl-stacks sql families.json"),
     ] {

@@ -159,11 +159,10 @@ fn kernels_are_chosen_by_name_and_family() {
     assert!(rows(&trace, "kernels", &["--param", "kernel_name=none"]).is_empty());
     let unknown = run(&["sql", &trace, "--query", "kernels", "--param", "family=mine"]);
     assert!(stderr(&unknown).contains("mine"), "{}", stderr(&unknown));
-    // A family of a config file, also in other statements.
-    let (folder, config) =
-        scratch("nccl-stacks.toml", b"[families]\nmine = ['gemm*']\n[defaults]\nlimit = 1\nfunction-name = 'x'\n");
+    // A family of the user's own, also in other statements.
+    let (folder, families) = scratch("families.json", br#"{"mine": ["gemm*"]}"#);
     let counted = "SELECT count(*) AS n FROM slice WHERE in_family(name, 'mine')";
-    let output = run(&["sql", &trace, counted, "--config", &config, "--quiet"]);
+    let output = run(&["sql", &trace, counted, "--family-file", &families, "--quiet"]);
     assert_eq!(stdout(&output), "\"n\"\n6\n", "{}", stderr(&output));
     drop(folder);
 }

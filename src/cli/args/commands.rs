@@ -3,17 +3,18 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::analysis::cost::Order;
 use crate::analysis::diff::Bound;
 use crate::ranks::change::RankChangeBound;
-use crate::report::Form;
 use crate::report::diff::DiffAnswer;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueHint};
 use clap_complete::Shell;
 
+use super::answering::{Answering, forms};
 use super::ranks::{RankOf, parse_rank};
 use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
-use super::words::{Sort, TableFormat, form_of, sort_of_costs};
+use super::words::{COSTS, TABLE_FORMAT, TableFormat, one_of};
 
 const SQL_EXAMPLES: &str = "\
 Examples:
@@ -75,12 +76,16 @@ pub(crate) struct Sql {
     #[arg(long, value_name = "PATH", help_heading = "Input")]
     pub(crate) records: Vec<PathBuf>,
 
+    /// Families of collectives of your own, as in the main job. Repeatable
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub(crate) family_file: Vec<PathBuf>,
+
     /// The rank of a trace that names none itself, for the tables rank and collective_match: 3=node1.json.gz. Repeatable
     #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
     pub(crate) rank: Vec<RankOf>,
 
     /// Form of the answer [default: table on a terminal, csv otherwise]
-    #[arg(long, value_name = "FORM", value_enum)]
+    #[arg(long, value_name = "FORM", value_parser = one_of(TABLE_FORMAT))]
     pub(crate) format: Option<TableFormat>,
 
     /// Write the answer to this file instead of standard output: whole, or not at all
@@ -138,6 +143,7 @@ impl DiffBound {
 /// Two traces side by side.
 #[derive(Debug, Args)]
 #[command(before_help = DIFF_EXAMPLES)]
+#[command(mut_arg("format", |arg| forms::<DiffAnswer<'_>>(arg).default_value("table")))]
 pub(crate) struct Diff {
     /// The first trace
     pub(crate) before: PathBuf,
@@ -157,13 +163,9 @@ pub(crate) struct Diff {
     #[command(flatten)]
     pub(crate) climbing: Climbing,
 
-    /// Form of the answer
-    #[arg(long, value_name = "FORM", value_parser = form_of::<DiffAnswer<'_>>(), default_value = "table")]
-    pub(crate) format: Form,
-
-    /// Short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) json: bool,
+    /// The form of the answer, and where it goes.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
 
     /// Compare sums over the whole windows, instead of costs per step, or per call if a trace marks no steps
     ///
@@ -176,8 +178,8 @@ pub(crate) struct Diff {
     pub(crate) ranks: bool,
 
     /// Order of the stacks: by how much their count, GPU time, exposed time or mean time changed, the most first
-    #[arg(long, value_name = "BY", value_parser = sort_of_costs(), default_value = "exposed")]
-    pub(crate) sort: Sort,
+    #[arg(long, value_name = "BY", value_parser = one_of(COSTS), default_value = "exposed")]
+    pub(crate) sort: Order,
 
     /// Show only the first N stacks
     #[arg(long, value_name = "N", value_parser = parse_limit)]
@@ -190,10 +192,6 @@ pub(crate) struct Diff {
     /// second run alone.
     #[arg(long, value_name = "BOUND", value_parser = DiffBound::parse)]
     pub(crate) fail_if: Vec<DiffBound>,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
 
     /// How to read the traces.
     #[command(flatten)]

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::report::Form;
 use crate::report::describe::DescribeAnswer;
 use clap::Args;
 
+use super::answering::{Answering, forms};
 use super::shared::Reading;
-use super::words::form_of;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +23,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
+#[command(mut_arg("format", forms::<DescribeAnswer<'_>>))]
 pub(crate) struct Describe {
     /// Traces, NCCL's own records, folders or archives of either; `-` for standard input
     ///
@@ -35,17 +35,9 @@ pub(crate) struct Describe {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
 
-    /// Form of the answer
-    #[arg(long, value_name = "FORM", value_parser = form_of::<DescribeAnswer<'_>>(), default_value = "text")]
-    pub(crate) format: Form,
-
-    /// Short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) json: bool,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+    /// The form of the answer, and where it goes.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
 
     /// How to read the files.
     #[command(flatten)]

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::report::Form;
 use crate::report::hang::HangAnswer;
 use crate::time::Ns;
 use clap::Args;
 
+use super::answering::{Answering, forms};
 use super::shared::{OneRun, Reading, parse_length};
-use super::words::{Colour, form_of};
+use super::words::{COLOUR, Colour, one_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,26 +24,19 @@ Examples:
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
+#[command(mut_arg("format", forms::<HangAnswer<'_>>))]
 pub(crate) struct Hang {
     /// Records of the job, of any number of its ranks: files, folders or archives
     #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Form of the answer
-    #[arg(long, value_name = "FORM", value_parser = form_of::<HangAnswer<'_>>(), default_value = "text")]
-    pub(crate) format: Form,
-
-    /// Short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) json: bool,
+    /// The form of the answer, and where it goes.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
 
     /// When to use colours: on a terminal, always or never
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    #[arg(long, value_name = "WHEN", value_parser = one_of(COLOUR), default_value = "auto")]
     pub(crate) color: Colour,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
 
     /// Of a job that runs: how long nothing may have moved before it is said to hang [default: 5s]
     ///

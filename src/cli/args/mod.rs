@@ -1,5 +1,6 @@
 //! The arguments as the user types them: the main job here, the other commands in the files below, shared options in `shared`.
 
+mod answering;
 mod commands;
 mod describe;
 mod families;
@@ -16,9 +17,11 @@ mod words;
 
 use std::path::PathBuf;
 
-use crate::report::{Form, StacksAnswer};
+use crate::analysis::cost::Order;
+use crate::report::{StacksAnswer, Weight};
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use answering::Answering;
 pub(crate) use commands::{Completions, Diff, DiffBound, Export, Man, Repair, Sql};
 pub(crate) use describe::Describe;
 pub(crate) use hang::Hang;
@@ -29,11 +32,11 @@ pub(crate) use records::Records;
 pub(crate) use report::Report;
 pub(crate) use shared::{Climbing, OneRun, Reading, Selection, Span, asked, asked_of};
 pub(crate) use what_if::WhatIf;
-pub(crate) use words::{Colour, On, Sort, Switch, TableFormat, Weigh, form_of};
+pub(crate) use words::{CLOCK, Colour, TableFormat};
 
+use answering::forms;
 use shared::parse_limit;
-
-use super::terminal::{self, Loudness};
+use words::{COLOUR, SORT, WEIGHT, one_of};
 
 /// The version, with the commit in release builds.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("NCCL_STACKS_COMMIT"));
@@ -85,38 +88,6 @@ pub(crate) struct Cli {
     /// The main job.
     #[command(flatten)]
     pub(crate) stacks: Stacks,
-}
-
-impl Cli {
-    /// The reading options of a command that reads traces.
-    pub(crate) fn reading_mut(&mut self) -> Option<&mut Reading> {
-        match &mut self.command {
-            None => Some(&mut self.stacks.reading),
-            Some(Command::Ranks(args)) => Some(&mut args.of_ranks.reading),
-            Some(Command::WhatIf(args)) => Some(&mut args.of_ranks.reading),
-            Some(Command::Part(args)) => Some(&mut args.reading),
-            Some(Command::Records(args)) => Some(&mut args.reading),
-            Some(Command::Hang(args)) => Some(&mut args.reading),
-            Some(Command::Report(args)) => Some(&mut args.of_ranks.reading),
-            Some(Command::Diff(args)) => Some(&mut args.reading),
-            Some(Command::Sql(args)) => Some(&mut args.reading),
-            Some(Command::Export(args)) => Some(&mut args.reading),
-            Some(Command::Repair(args)) => Some(&mut args.reading),
-            Some(Command::Describe(args)) => Some(&mut args.reading),
-            Some(Command::Completions(_) | Command::Man(_) | Command::Record(_)) => None,
-        }
-    }
-
-    /// Sets how much is printed beside the answer, and whether CSV is guarded for spreadsheets.
-    pub(crate) fn set_loudness(&mut self) {
-        let Some(reading) = self.reading_mut() else { return };
-        terminal::set_csv_guard(reading.guard_csv);
-        terminal::set_loudness(match (reading.quiet, reading.verbose) {
-            (true, _) => Loudness::Quiet,
-            (false, true) => Loudness::Verbose,
-            (false, false) => Loudness::Normal,
-        });
-    }
 }
 
 /// A command other than the main job.
@@ -190,6 +161,9 @@ pub(crate) enum Command {
 /// The main job: the call stacks of a trace.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Show")]
+#[command(mut_arg("format", |arg| forms::<StacksAnswer<'_>>(arg).long_help("\
+    Form of the answer\n\n\
+    script is the form of get_call_stacks.py: only frames and counts, the most frequent first. html is a page in one file, as from `report`.")))]
 pub(crate) struct Stacks {
     /// Traces, folders of traces or archives; `-` for standard input. Each trace is one rank
     ///
@@ -227,22 +201,16 @@ pub(crate) struct Stacks {
     #[command(flatten)]
     pub(crate) climbing: Climbing,
 
-    /// Form of the answer
-    ///
-    /// script is the form of get_call_stacks.py: only frames and counts, the most frequent first. html is a page in one file, as from `report`.
-    #[arg(long, value_name = "FORM", value_parser = form_of::<StacksAnswer<'_>>(), default_value = "text")]
-    pub(crate) format: Form,
-
-    /// Short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) json: bool,
+    /// The form of the answer, and where it goes.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
 
     /// Order of the stacks: by exposed time, GPU time, count, mean time or time on the critical path, the largest first
     ///
     /// critical: how much of the kernels' time is on the critical path of their rank alone, from its last end back to its start: always to what had to come
     /// before. A collective is as long as its kernel there, because one rank doesn't show how much of that is waiting; of all ranks the command ranks does.
-    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
-    pub(crate) sort: Sort,
+    #[arg(long, value_name = "BY", value_parser = one_of(SORT), default_value = "exposed")]
+    pub(crate) sort: Order,
 
     /// Show the stacks of each rank separately; for groups, use --group-by rank
     #[arg(long, conflicts_with = "group_by")]
@@ -253,7 +221,7 @@ pub(crate) struct Stacks {
     pub(crate) full_stacks: bool,
 
     /// When to use colours: on a terminal, always or never
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    #[arg(long, value_name = "WHEN", value_parser = one_of(COLOUR), default_value = "auto")]
     pub(crate) color: Colour,
 
     /// Show only the first N stacks
@@ -265,12 +233,8 @@ pub(crate) struct Stacks {
     pub(crate) min_share: Option<f64>,
 
     /// What the widths of flame graphs (folded, speedscope, svg) mean
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Weigh::Gpu)]
-    pub(crate) weight: Weigh,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+    #[arg(long, value_name = "WHAT", value_parser = one_of(WEIGHT), default_value = "gpu")]
+    pub(crate) weight: Weight,
 
     /// How to read the trace.
     #[command(flatten)]

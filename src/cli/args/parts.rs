@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use super::ranks::{RankOf, parse_rank};
 use super::shared::{Climbing, GroupArgs, OneRun, Reading, Selection, Span};
-use super::words::Switch;
+use super::words::{SWITCH, one_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,8 +50,8 @@ pub(crate) struct Part {
     pub(crate) capture_trace: Vec<PathBuf>,
 
     /// For kernels of the backward pass, keep the stack of the forward pass that they belong to
-    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
-    pub(crate) forward_stacks: Switch,
+    #[arg(long, value_name = "WHETHER", value_parser = one_of(SWITCH), default_value = "on", action = ArgAction::Set)]
+    pub(crate) forward_stacks: bool,
 
     /// Count Python files whose paths begin with this as your own code, too. Repeatable
     #[arg(long, value_name = "PREFIX")]

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
+use crate::operations::clocks::ClockMode;
 pub(crate) use crate::ranks::reduction::GivenRank as RankOf;
 use crate::ranks::verdict::RankBound;
-use crate::report::Form;
 use crate::report::ranks::RankAnswer;
 use clap::Args;
 
+use super::answering::{Answering, forms};
 use super::shared::{Climbing, OneRun, Reading, Selection, Span, parse_limit};
-use super::words::{Colour, WhichClock, form_of};
+use super::words::{CLOCK, COLOUR, Colour, one_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,8 +51,8 @@ pub(crate) struct OfRanks {
 
     /// How to compare the ranks' clocks: align them by the ends of collectives, trust them as they are, or none, which compares only the
     /// durations of kernels
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
-    pub(crate) clock: WhichClock,
+    #[arg(long, value_name = "HOW", value_parser = one_of(CLOCK), default_value = "align", help_heading = "Input")]
+    pub(crate) clock: ClockMode,
 
     /// Which of several runs.
     #[command(flatten)]
@@ -66,6 +67,9 @@ pub(crate) struct OfRanks {
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
+#[command(mut_arg("format", |arg| forms::<RankAnswer<'_>>(arg).long_help("\
+    Form of the answer\n\n\
+    perfetto is a trace with all ranks side by side on one clock; html a page in one file, with a heat map of waiting by rank and step.")))]
 pub(crate) struct Ranks {
     /// Traces of the ranks, or NCCL's own records of them, folders, archives, or what `nccl-stacks part` wrote
     #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
@@ -83,29 +87,19 @@ pub(crate) struct Ranks {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
 
-    /// Form of the answer
-    ///
-    /// perfetto is a trace with all ranks side by side on one clock; html a page in one file, with a heat map of waiting by rank and step.
-    #[arg(long, value_name = "FORM", value_parser = form_of::<RankAnswer<'_>>(), default_value = "text")]
-    pub(crate) format: Form,
-
-    /// Short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) json: bool,
+    /// The form of the answer, and where it goes.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
 
     /// Show only the first N stacks [default: 5 in text]
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub(crate) limit: Option<usize>,
 
     /// When to use colours: on a terminal, always or never
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    #[arg(long, value_name = "WHEN", value_parser = one_of(COLOUR), default_value = "auto")]
     pub(crate) color: Colour,
 
     /// Exit with 5 if ranks wait for longer than this: 'waited>20%', 'caused(rank=3)>2ms', 'late>10'. Repeatable
     #[arg(long, value_name = "BOUND", value_parser = RankBound::parse)]
     pub(crate) fail_if: Vec<RankBound>,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
 }

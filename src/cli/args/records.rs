@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::report::Form;
 use crate::report::recorded::RecordsAnswer;
 use clap::Args;
 
+use super::answering::{Answering, forms};
 use super::shared::{OneRun, Reading, parse_limit};
-use super::words::form_of;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +21,10 @@ Examples:
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
+#[command(mut_arg("format", |arg| forms::<RecordsAnswer<'_>>(arg).long_help("\
+    Form of the answer\n\n\
+    csv has only the operations, or the bytes from rank to rank if there are only flow files. table and json have everything; html is a \
+    page in one file.")))]
 pub(crate) struct Records {
     /// NCCL's own records: files, folders of them, or archives
     ///
@@ -30,16 +33,9 @@ pub(crate) struct Records {
     #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Form of the answer
-    ///
-    /// csv has only the operations, or the bytes from rank to rank if there are only flow files. table and json have everything; html is a
-    /// page in one file.
-    #[arg(long, value_name = "FORM", value_parser = form_of::<RecordsAnswer<'_>>(), default_value = "text")]
-    pub(crate) format: Form,
-
-    /// Short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) json: bool,
+    /// The form of the answer, and where it goes.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
 
     /// Show only the first N rows of each table [default: 20 in text]
     #[arg(long, value_name = "N", value_parser = parse_limit)]
@@ -50,10 +46,6 @@ pub(crate) struct Records {
     /// The flow extractor writes the same files when a program asks for them. Each of several folders of flow files has its own.
     #[arg(long, value_name = "DIR")]
     pub(crate) flow_rank: Option<PathBuf>,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
 
     /// Which of several runs.
     #[command(flatten)]

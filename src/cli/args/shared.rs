@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use crate::analysis::grouping::{GroupBy, Grouping};
 use crate::analysis::steps::StepRange;
-use crate::attribution::selection::OwnFamilies;
+use crate::attribution::launches::WindowOn;
 use crate::parts::InputFile;
 use crate::run::{Start, WindowChoice};
-use crate::time::{Ns, parse_nanos};
-use clap::Args;
+use crate::time::{Ns, TimeRule, parse_nanos};
 use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgAction, Args};
 
 use super::families::FamilyName;
 use super::size::parse_size;
-use super::words::{On, Switch, TsUnit};
+use super::words::{SWITCH, TS_UNIT, WINDOW_ON, one_of};
 
 /// Parses a length of time.
 pub(crate) fn parse_length(text: &str) -> Result<Ns, String> {
@@ -102,8 +102,8 @@ pub(crate) struct Span {
     pub(crate) duration: Option<Ns>,
 
     /// Which event must start in the window: the launch of a kernel, or the kernel itself
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = On::Launch)]
-    pub(crate) window_on: On,
+    #[arg(long, value_name = "WHAT", value_parser = one_of(WINDOW_ON), default_value = "launch")]
+    pub(crate) window_on: WindowOn,
 }
 
 /// Which of several runs.
@@ -146,7 +146,7 @@ impl Span {
             function: self.function_name.clone(),
             index: self.index,
             is_interactive: self.interactive,
-            on: self.window_on.into(),
+            on: self.window_on,
         }
     }
 
@@ -187,8 +187,8 @@ pub(crate) struct Climbing {
     pub(crate) groups: GroupArgs,
 
     /// For kernels of the backward pass, show the stack of the forward pass that they belong to
-    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
-    pub(crate) forward_stacks: Switch,
+    #[arg(long, value_name = "WHETHER", value_parser = one_of(SWITCH), default_value = "on", action = ArgAction::Set)]
+    pub(crate) forward_stacks: bool,
 
     /// How many callers to show, 0 for all [default: 6 in text, 12 in the script's form]
     ///
@@ -220,7 +220,7 @@ impl Climbing {
     pub(crate) fn of_groups(groups: GroupArgs, exact_names: bool) -> Self {
         Climbing {
             groups,
-            forward_stacks: Switch::On,
+            forward_stacks: true,
             stack_depth: None,
             user_code: Vec::new(),
             exact_names,
@@ -262,11 +262,11 @@ pub(crate) fn asked_of(
         Start::After(after) => option("start-ts", format!("+{}ns", after.0)),
     });
     span.duration.iter().for_each(|of| option("duration", format!("{}ns", of.0)));
-    if span.window_on == On::Kernel {
+    if span.window_on == WindowOn::Kernel {
         option("window-on", "kernel".to_owned());
     }
     climbing.groups.grouping().by.iter().for_each(|by| option("group-by", by.name()));
-    if climbing.forward_stacks == Switch::Off {
+    if !climbing.forward_stacks {
         option("forward-stacks", "off".to_owned());
     }
     climbing.user_code.iter().for_each(|prefix| option("user-code", prefix.clone()));
@@ -287,8 +287,8 @@ pub(crate) struct Reading {
     /// The unit of times in JSON traces: microseconds or nanoseconds [default: us]
     ///
     /// Chrome's format, and so Kineto, uses microseconds, whatever displayTimeUnit says. XSigma's XPlane exporter writes nanoseconds.
-    #[arg(long, value_name = "UNIT", value_enum)]
-    pub(crate) ts_unit: Option<TsUnit>,
+    #[arg(long, value_name = "UNIT", value_parser = one_of(TS_UNIT))]
+    pub(crate) ts_unit: Option<TimeRule>,
 
     /// Fail if a trace decompresses to more text than this: 512M, 64G [default: 1T]
     ///
@@ -304,9 +304,9 @@ pub(crate) struct Reading {
     #[arg(long, hide = true, overrides_with = "strict")]
     pub(crate) no_strict: bool,
 
-    /// A TOML file with defaults for options and your own families; the command line wins
+    /// A file with defaults for options, one a line; the command line wins
     ///
-    /// The default is the file that $NCCL_STACKS_CONFIG names, or nccl-stacks.toml in the current folder or in ~/.config/nccl-stacks.
+    /// The default is the file that $NCCL_STACKS_CONFIG names, or nccl-stacks.conf in the current folder or in ~/.config/nccl-stacks.
     #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
     pub(crate) config: Option<PathBuf>,
 
@@ -328,8 +328,4 @@ pub(crate) struct Reading {
     /// Read no config file. --no-strict and the like turn off what a config file turns on
     #[arg(long)]
     pub(crate) no_config: bool,
-
-    /// The families of the config file.
-    #[arg(skip)]
-    pub(crate) families: OwnFamilies,
 }

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use crate::ranks::what_if::Rule;
-use crate::report::Form;
 use crate::report::ranks::WhatIfAnswer;
 use clap::Args;
 
+use super::answering::{Answering, forms};
 use super::ranks::OfRanks;
-use super::words::{Colour, form_of};
+use super::words::{COLOUR, Colour, one_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +23,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
+#[command(mut_arg("format", forms::<WhatIfAnswer<'_>>))]
 pub(crate) struct WhatIf {
     /// Traces of the ranks, folders, archives, or what `nccl-stacks part` wrote
     #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
@@ -37,19 +38,11 @@ pub(crate) struct WhatIf {
     #[command(flatten)]
     pub(crate) of_ranks: OfRanks,
 
-    /// Form of the answer
-    #[arg(long, value_name = "FORM", value_parser = form_of::<WhatIfAnswer<'_>>(), default_value = "text")]
-    pub(crate) format: Form,
-
-    /// Short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) json: bool,
+    /// The form of the answer, and where it goes.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
 
     /// When to use colours: on a terminal, always or never
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    #[arg(long, value_name = "WHEN", value_parser = one_of(COLOUR), default_value = "auto")]
     pub(crate) color: Colour,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
 }

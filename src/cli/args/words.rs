@@ -1,147 +1,68 @@
-//! Options whose value is one of a few words, and the library's type for each.
-//!
-//! The variants have no docs: clap would show them in a long help for each option.
+//! Options whose value is one of a few words, each with what it means to the library.
 
 use crate::analysis::cost::Order;
 use crate::attribution::launches::WindowOn;
 use crate::operations::clocks::ClockMode;
 use crate::report::{Answer, Form, Weight};
 use crate::time::TimeRule;
-use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// The words of an option, and what each means.
+type Words<T> = [(&'static str, T)];
+
+/// The parser of an option that has these words.
+pub(crate) fn one_of<T: Copy + Send + Sync>(words: &'static Words<T>) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words.iter().map(|(word, _)| *word))
+        .map(|typed| words[words.iter().position(|(word, _)| *word == typed).unwrap_or(0)].1)
+}
 
 /// The parser of --format with the forms of an answer.
 pub(crate) fn form_of<A: Answer>() -> impl TypedValueParser<Value = Form> {
     PossibleValuesParser::new(A::forms().map(Form::word)).map(|word| Form::parse(&word).unwrap_or(Form::Text))
 }
 
-/// The parser of --sort where nobody asks for critical paths.
-pub(crate) fn sort_of_costs() -> impl TypedValueParser<Value = Sort> {
-    let words = Sort::value_variants().iter().filter(|sort| **sort != Sort::Critical);
-    PossibleValuesParser::new(words.filter_map(Sort::to_possible_value))
-        .map(|word| Sort::from_str(&word, false).unwrap_or(Sort::Exposed))
-}
-
 /// What has to start in the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum On {
-    Launch,
-    Kernel,
-}
-
-impl From<On> for WindowOn {
-    fn from(on: On) -> Self {
-        match on {
-            On::Launch => WindowOn::Launch,
-            On::Kernel => WindowOn::Kernel,
-        }
-    }
-}
+pub(crate) const WINDOW_ON: &Words<WindowOn> = &[("launch", WindowOn::Launch), ("kernel", WindowOn::Kernel)];
 
 /// The unit of the times in JSON traces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum TsUnit {
-    Us,
-    Ns,
-}
-
-impl From<TsUnit> for TimeRule {
-    fn from(unit: TsUnit) -> Self {
-        match unit {
-            TsUnit::Us => TimeRule::Exact,
-            TsUnit::Ns => TimeRule::Nanoseconds,
-        }
-    }
-}
+pub(crate) const TS_UNIT: &Words<TimeRule> = &[("us", TimeRule::Exact), ("ns", TimeRule::Nanoseconds)];
 
 /// Whether to do something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Switch {
-    On,
-    Off,
-}
+pub(crate) const SWITCH: &Words<bool> = &[("on", true), ("off", false)];
+
+/// How clocks are compared. The first is the default.
+pub(crate) const CLOCK: &Words<ClockMode> =
+    &[("align", ClockMode::Align), ("trust", ClockMode::Trust), ("none", ClockMode::None)];
+
+/// What the widths of a flame graph mean.
+pub(crate) const WEIGHT: &Words<Weight> =
+    &[("count", Weight::Count), ("gpu", Weight::Gpu), ("exposed", Weight::Exposed)];
+
+/// The orders of what has costs.
+pub(crate) const COSTS: &Words<Order> =
+    &[("count", Order::Count), ("gpu", Order::GpuTime), ("exposed", Order::Exposed), ("mean", Order::Mean)];
+
+/// The orders of stacks, which may be on a critical path, too.
+pub(crate) const SORT: &Words<Order> = &[COSTS[0], COSTS[1], COSTS[2], COSTS[3], ("critical", Order::Critical)];
 
 /// Whether to use colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
     Auto,
     Always,
     Never,
 }
 
+pub(crate) const COLOUR: &Words<Colour> =
+    &[("auto", Colour::Auto), ("always", Colour::Always), ("never", Colour::Never)];
+
 /// A form of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum TableFormat {
     Table,
     Csv,
     Json,
 }
 
-/// How clocks are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum WhichClock {
-    Align,
-    Trust,
-    None,
-}
-
-impl WhichClock {
-    /// The word for the command line; `None` for the default.
-    pub(crate) fn word(self) -> Option<&'static str> {
-        match self {
-            WhichClock::Align => None,
-            WhichClock::Trust => Some("trust"),
-            WhichClock::None => Some("none"),
-        }
-    }
-}
-
-impl From<WhichClock> for ClockMode {
-    fn from(which: WhichClock) -> Self {
-        match which {
-            WhichClock::Align => ClockMode::Align,
-            WhichClock::Trust => ClockMode::Trust,
-            WhichClock::None => ClockMode::None,
-        }
-    }
-}
-
-/// An order of the stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Sort {
-    Count,
-    Gpu,
-    Exposed,
-    Mean,
-    Critical,
-}
-
-impl From<Sort> for Order {
-    fn from(sort: Sort) -> Self {
-        match sort {
-            Sort::Count => Order::Count,
-            Sort::Gpu => Order::GpuTime,
-            Sort::Exposed => Order::Exposed,
-            Sort::Mean => Order::Mean,
-            Sort::Critical => Order::Critical,
-        }
-    }
-}
-
-/// What the widths of a flame graph mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Weigh {
-    Count,
-    Gpu,
-    Exposed,
-}
-
-impl From<Weigh> for Weight {
-    fn from(weigh: Weigh) -> Self {
-        match weigh {
-            Weigh::Count => Weight::Count,
-            Weigh::Gpu => Weight::Gpu,
-            Weigh::Exposed => Weight::Exposed,
-        }
-    }
-}
+pub(crate) const TABLE_FORMAT: &Words<TableFormat> =
+    &[("table", TableFormat::Table), ("csv", TableFormat::Csv), ("json", TableFormat::Json)];

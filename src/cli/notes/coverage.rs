@@ -110,57 +110,52 @@ fn why(reason: Reason) -> &'static str {
 /// What the stacks and counts leave out, and what is uncertain.
 pub(crate) fn left_out(report: &StackReport, window_on: WindowOn) {
     let coverage = &report.coverage;
-    if report.stacks_left_out() > 0 {
-        note(&format!(
-            "Not shown: {} of {} stacks, with {}",
-            count(report.stacks_left_out()),
-            count(report.stacks_found),
-            kernels(report.kernels_left_out)
-        ));
-    }
-    if let Some(grouped) = report.groups()
-        && grouped.left_out().groups > 0
-    {
-        let (hidden, all) = (count(grouped.left_out().groups), count(grouped.groups_found));
-        note(&format!("Not shown: {hidden} of {all} groups, with {}", kernels(report.kernels_left_out)));
-    }
-    if report.kernels_elsewhere > 0 {
-        let (inside, outside) = match window_on {
-            WindowOn::Launch => ("run", "launched"),
-            WindowOn::Kernel => ("launched", "run"),
-        };
-        note(&format!(
-            "Not in the stacks: {}, {inside} in the window, {outside} outside of it",
-            kernels(report.kernels_elsewhere)
-        ));
-    }
-    if coverage.uncertain > 0 {
-        note(&format!(
+    let some = |n: u64, line: String| {
+        if n > 0 {
+            note(&line)
+        }
+    };
+    let (stacks, hidden) = (report.stacks_left_out(), kernels(report.kernels_left_out));
+    some(stacks, format!("Not shown: {} of {} stacks, with {hidden}", count(stacks), count(report.stacks_found)));
+    let (groups, found) = report.groups().map_or((0, 0), |all| (all.left_out().groups, all.groups_found));
+    some(groups, format!("Not shown: {} of {} groups, with {hidden}", count(groups), count(found)));
+    let (inside, outside) = match window_on {
+        WindowOn::Launch => ("run", "launched"),
+        WindowOn::Kernel => ("launched", "run"),
+    };
+    let elsewhere = kernels(report.kernels_elsewhere);
+    some(
+        report.kernels_elsewhere,
+        format!("Not in the stacks: {elsewhere}, {inside} in the window, {outside} outside of it"),
+    );
+    some(
+        coverage.uncertain,
+        format!(
             "Uncertain: {} whose correlation id or External id belongs to several calls (several ranks in one file?); the latest call before each was taken",
             kernels(coverage.uncertain)
-        ));
-    }
+        ),
+    );
     if coverage.flow_disagrees > 0 {
         detail(&format!(
             "Flows disagree for {}: the flow comes from a different call than the one with the same correlation id, which was taken",
             kernels(coverage.flow_disagrees)
         ));
     }
-    if let (None, Some(replayed)) = (&coverage.captures, coverage.attributed_by.get(&Evidence::GraphReplay)) {
-        note(&format!(
+    match (&coverage.captures, coverage.attributed_by.get(&Evidence::GraphReplay)) {
+        (Some(captures), _) => note(&format!("Graph captures: {}", captured(captures))),
+        (None, Some(replayed)) => note(&format!(
             "Graph replays: {} have the stack of the replay; --capture-trace FILE, a trace of the capture, shows the code that was captured",
             kernels(*replayed)
-        ));
+        )),
+        (None, None) => {}
     }
-    if let Some(captures) = &coverage.captures {
-        note(&format!("Graph captures: {}", captured(captures)));
-    }
-    if coverage.forward_unknown > 0 {
-        note(&format!(
+    some(
+        coverage.forward_unknown,
+        format!(
             "Forward pass: {} of the backward pass without a stack of the forward pass (its operator is not in the trace, or several have its number)",
             kernels(coverage.forward_unknown)
-        ));
-    }
+        ),
+    );
 }
 
 /// `stacks for 294 kernels, 0 ambiguous (captured in several places), 3 of a graph that no capture holds`

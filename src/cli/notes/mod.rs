@@ -1,25 +1,26 @@
-//! Notes beside the answer, on standard error: how the load went, which window was taken, what was written. The files below have the notes on
-//! what is missing from the answer, and why.
+//! Notes beside the answer, on standard error: how the load went, what an archive has, what was written. The files below have the notes on the
+//! window, and on what is missing from the answer and why.
 
-mod archives;
 mod coverage;
 mod diff;
 mod missing;
 mod window;
 
 use std::path::Path;
-use std::time::Duration;
 
+use crate::damage::Damage;
 use crate::export::cut::Copied;
+use crate::input::containers::{Findings, InnerDamage};
 use crate::load::Loaded;
 use crate::report::damage_lines::store_lines;
 use crate::report::format::{count, duration, kernels, size, visible};
 use crate::run::WindowChoice;
+use crate::run::inputs::is_named_like_a_trace;
 use crate::store::Store;
+use crate::time::Window;
 
 use super::terminal::{is_verbose, note, say};
 
-pub(crate) use archives::{apart, findings, some_names};
 pub(crate) use coverage::{coverage, joined, left_out, not_asked};
 pub(crate) use diff::{diff, exceeded, nothing_on_a_side, rank_changes};
 pub(crate) use missing::missing;
@@ -30,13 +31,13 @@ pub(crate) fn loaded(loaded: &Loaded) {
     let megabytes = loaded.text_bytes as f64 / 1e6;
     let rate = megabytes / loaded.seconds.max(1e-6);
     let events = count(loaded.store.events);
-    let traces = archives::traces(&loaded.store);
+    let traces = names(&loaded.store);
     note(&format!(
         "Trace loaded: {megabytes:.1} MB in {:.1} s ({rate:.0} MB/s), {events} events{traces}",
         loaded.seconds
     ));
     findings(&loaded.findings);
-    apart(&archives::spans(&loaded.store));
+    apart(&spans(&loaded.store));
 }
 
 /// Warns that a trace's times are probably nanoseconds.
@@ -76,16 +77,11 @@ pub(crate) fn traces(names: &[&str], (text_bytes, events): (u64, u64), choice: &
     note(&format!("Window: {which}"));
 }
 
-/// `Config: nccl-stacks.toml (--sort, --stack-depth)`
-pub(crate) fn config<'a>(path: &Path, keys: impl Iterator<Item = &'a str>) {
-    let flags: Vec<String> = keys.map(|key| format!("--{key}")).collect();
+/// `Config: nccl-stacks.conf (--sort, --stack-depth)`
+pub(crate) fn config<'a>(path: &Path, names: impl Iterator<Item = &'a str>) {
+    let flags: Vec<String> = names.map(|name| format!("--{name}")).collect();
     let taken = if flags.is_empty() { String::new() } else { format!(" ({})", flags.join(", ")) };
     note(&format!("Config: {}{taken}", path.display()));
-}
-
-/// `Written: trace.db, 64.30 MB in 1.2 s`
-pub(crate) fn written(path: &Path, bytes: u64, time: Duration) {
-    note(&format!("Written: {}, {} in {:.1} s", path.display(), size(bytes), time.as_secs_f64()));
 }
 
 /// `Written: stacks.txt, 12.30 kB`
@@ -110,4 +106,81 @@ pub(crate) fn repaired(copied: &Copied) {
     let Copied { events, kept, moved, .. } = *copied;
     let lanes = if moved > 0 { format!(", {} of them on threads of their own", count(moved)) } else { String::new() };
     note(&format!("Repaired: {} of {} events are written{lanes}", count(kept), count(events)));
+}
+
+/// How many files are named in a line.
+const NAMED: usize = 4;
+
+/// The spans of the traces in a store, with their names. Empty for a single trace, which [`apart`] cannot compare with anything.
+fn spans(store: &Store) -> Vec<(Window, String)> {
+    if store.traces.len() < 2 {
+        return Vec::new();
+    }
+    let spans = store.spans().into_iter().zip(&store.traces);
+    spans.filter_map(|(span, trace)| Some((span?, trace.name.clone().unwrap_or_default()))).collect()
+}
+
+/// `, 4 traces (rank0.json.gz, rank1.json.gz, …)`; empty for a trace that is a file of its own.
+fn names(store: &Store) -> String {
+    let names: Vec<&String> = store.traces.iter().filter_map(|trace| trace.name.as_ref()).collect();
+    match names.len() {
+        0 => String::new(),
+        1 => format!(", 1 trace ({})", some_names(&names)),
+        n => format!(", {} traces ({})", count(n as u64), some_names(&names)),
+    }
+}
+
+/// Warns if one trace ends before another begins: they are probably of different runs, and shares of their common time mean little.
+pub(crate) fn apart(spans: &[(Window, String)]) {
+    if spans.len() < 2 {
+        return;
+    }
+    let (Some(first), Some(last)) =
+        (spans.iter().min_by_key(|(span, _)| span.end), spans.iter().max_by_key(|(span, _)| span.start))
+    else {
+        return;
+    };
+    let (end, start) = (first.0.end, last.0.start);
+    if start > end {
+        let [first, last] = [first, last].map(|(_, name)| visible(name));
+        say(&format!(
+            "Note: {first} ends {} before {last} begins: the traces are probably of different runs",
+            duration(start - end)
+        ));
+    }
+}
+
+/// Reports the files of an archive that are not traces.
+pub(crate) fn findings(findings: &Findings) {
+    let files = |n| match n {
+        1 => "1 file of the archive".to_owned(),
+        n => format!("{} files of the archive", count(n)),
+    };
+    let Findings { no_traces, unreadable, inner, damage, .. } = findings;
+    let named: Vec<&String> = no_traces.iter().filter(|name| is_named_like_a_trace(name)).collect();
+    let others: Vec<&String> = no_traces.iter().filter(|name| !named.contains(name)).collect();
+    if !others.is_empty() {
+        let n = damage.get(Damage::NoTraceInFile).count.saturating_sub(named.len() as u64);
+        let verb = if n == 1 { "is not a trace" } else { "are not traces" };
+        say(&format!("Note: {} {verb}: {}", files(n), some_names(&others)));
+    }
+    if !named.is_empty() {
+        say(&format!("Left out: named like traces, but not traces: {}", some_names(&named)));
+    }
+    if !unreadable.is_empty() {
+        let n = damage.get(Damage::FileUnreadable).count;
+        say(&format!("Left out: nothing could be read of {}: {}", files(n), some_names(unreadable)));
+    }
+    for InnerDamage { archive, kind, offset } in inner.iter().take(NAMED) {
+        say(&format!("Left out: {}: {}, at byte {offset} of it", visible(archive), kind.description().phrase));
+    }
+}
+
+/// `a.json, b.json, …`
+pub(crate) fn some_names(names: &[impl AsRef<str>]) -> String {
+    let mut shown: Vec<String> = names.iter().take(NAMED).map(|name| visible(name.as_ref()).to_string()).collect();
+    if names.len() > NAMED {
+        shown.push("…".to_owned());
+    }
+    shown.join(", ")
 }

@@ -30,10 +30,9 @@ const LEVEL: i32 = 3;
 /// Packs a folder. The archive appears under its name only when it is complete.
 pub(super) fn run(folder: &Path, output: &Path) -> Result<(), Stop> {
     let files = record_files(&[folder.to_owned()])?;
-    let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let target = Target::open("--output", output, &inputs)?;
+    let target = Target::open("--output", output, &files)?;
     let mut packed = Packed::default();
-    let length = target.fill(|_, file| -> Result<(), Stop> {
+    let archive = target.fill(|_, file| -> Result<(), Stop> {
         let failed = |source| Stop::from(Error::Write { path: output.to_owned(), source });
         let file = BufWriter::new(file);
         match Form::of(output)? {
@@ -56,7 +55,7 @@ pub(super) fn run(folder: &Path, output: &Path) -> Result<(), Stop> {
         count(recordings),
         size(used),
         output.display(),
-        size(length)
+        size(archive.size)
     ));
     Ok(())
 }
