@@ -4,7 +4,7 @@
 //! folder. If its source is missing, as in a packed crate, or the target is not supported, the program is built without it, and reports that
 //! when asked to record.
 
-#[path = "src/report/html/assemble.rs"]
+#[path = "src/document/html/assemble.rs"]
 mod assemble;
 
 use std::env;
@@ -30,8 +30,8 @@ fn main() {
 
 /// The scripts and the style of the page, with their digests for its policy.
 fn page() {
-    let folder = Path::new("src/report/html/page");
-    println!("cargo:rerun-if-changed=src/report/html");
+    let folder = Path::new("src/document/html/page");
+    println!("cargo:rerun-if-changed=src/document/html");
     let script = |first: &str| assemble::script(folder, first).unwrap_or_else(|why| panic!("the page: {why}"));
     let style = fs::read_to_string(folder.join("style.css")).unwrap_or_else(|why| panic!("the page's style: {why}"));
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());

@@ -9,7 +9,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use nccl_stacks::analysis::stacks::StackOptions;
+use nccl_stacks::answers::ranks::reduce::reduce;
+use nccl_stacks::answers::ranks::reduction::RankReduction;
+use nccl_stacks::answers::stacks::data::StackOptions;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
@@ -20,8 +22,6 @@ use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::operations::clocks::{ClockMode, Clocks, ComparedClocks};
 use nccl_stacks::operations::matching::Matches;
 use nccl_stacks::operations::rows::Row;
-use nccl_stacks::ranks::reduce::reduce;
-use nccl_stacks::ranks::reduction::RankReduction;
 use nccl_stacks::time::{Ns, Window};
 
 /// The size of a tensor group.

@@ -30,8 +30,8 @@ use std::num::NonZero;
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 
-use nccl_stacks::analysis::reduction::stack_report;
-use nccl_stacks::analysis::stacks::StackOptions;
+use nccl_stacks::answers::stacks::data::StackOptions;
+use nccl_stacks::answers::stacks::reduction::stack_report;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;

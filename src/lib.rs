@@ -3,9 +3,9 @@
 //! Data flows through the crate once, in one direction:
 //!
 //! ```text
-//! file ─▶ input ─▶ Event ─▶ store (columns) ─▶ attribution ──────────▶ analysis ─▶ report ─▶ text
-//!         │ decompress,     │ nesting,          one row per kernel      one question  one form
-//!         │ tokenize, parse │ flows             and per collective      per file      per file
+//! file ─▶ input ─▶ Event ─▶ store (columns) ─▶ attribution ──────────▶ answers ─▶ document ─▶ text
+//!         │ decompress,     │ nesting,          one row per kernel       a folder    one renderer
+//!         │ tokenize, parse │ flows             and per collective       a question  a form
 //!         └ load: threads, progress                    └▶ sql: every table, under Perfetto's names
 //!                                 names: facts about names
 //! ```
@@ -79,11 +79,12 @@
 //!   one file there and one line in its registry.
 //! - [`operations`]: relates operations of several ranks and sources: groups, matching, clocks, joins, outliers.
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A new column is one line in a table's declaration.
-//! - [`analysis`]: one question per file, with its result struct. A key of `--group-by` is a [`GroupBy`](analysis::grouping::GroupBy).
-//! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [reduction](ranks::reduction); each question about all of them has its own file.
+//! - [`answers`]: a folder for each question, with its data, its sums and its document. A key of `--group-by` is a
+//!   [`GroupBy`](answers::stacks::grouping::GroupBy).
+//! - [`document`]: what all forms say, tables, and one renderer for each [form](document::Form).
 //! - [`parts`]: files of reduced traces, from which another machine can answer.
 //! - [`run`]: several inputs to one answer: file types, parallel reading, windows, captures, parts. It prints nothing.
-//! - [`report`]: one file per output form, and a variant of [`report::Form`]. [`export`]: a whole trace in other formats.
+//! - [`export`]: a whole trace in other formats.
 //! - [`names`]: every fact about names. A kernel family is an entry of [`names::families::FAMILIES`].
 //! - [`damage`], [`error`], [`time`]: as named. [`unfinished`]: the output files that an interrupted program removes.
 //! - `cli`, with the feature of that name: the program. Arguments in, exit code out.
@@ -95,12 +96,14 @@
 
 // The rooms below are no promise: the tests, benches and fuzz targets of this package use them.
 #[doc(hidden)]
-pub mod analysis;
+pub mod answers;
 #[doc(hidden)]
 pub mod attribution;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
+#[doc(hidden)]
+pub mod document;
 #[doc(hidden)]
 pub mod export;
 mod numbers;
@@ -110,11 +113,7 @@ mod packing;
 #[doc(hidden)]
 pub mod parts;
 #[doc(hidden)]
-pub mod ranks;
-#[doc(hidden)]
 pub mod replay;
-#[doc(hidden)]
-pub mod report;
 #[doc(hidden)]
 pub mod run;
 #[doc(hidden)]
@@ -128,16 +127,18 @@ use nccl_stacks_trace::{chrome, parallel, statistics};
 #[doc(hidden)]
 pub use nccl_stacks_trace::{damage, error, event, id, input, load, names, recorded_args, store, time, unfinished};
 
-pub use analysis::cost::Order;
-pub use analysis::reduction::stacks;
-pub use analysis::stacks::{StackOptions, StackReport};
+pub use answers::OnPage;
+pub use answers::cost::Order;
+pub use answers::ranks::data::RankReport;
+pub use answers::stacks::data::{StackOptions, StackReport};
+pub use answers::stacks::document::StacksAnswer;
+pub use answers::stacks::reduction::stacks;
 pub use attribution::selection::Wanted;
+pub use document::{Answer, Document, Form, Screen};
 pub use error::Error;
 pub use load::{LoadOptions, Loaded, load};
 pub use operations::clocks::ClockMode;
 pub use parts::TracePart;
-pub use ranks::report::RankReport;
-pub use report::{Answer, Document, Form, OnPage, Screen, StacksAnswer};
 pub use run::inputs::Inputs;
 pub use run::{RankQuestion, Run, RunError, StackQuestion, TraceQuestion};
 pub use sql::Database;

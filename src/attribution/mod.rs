@@ -26,6 +26,7 @@ pub mod possible;
 pub(crate) mod ranks;
 pub(crate) mod records;
 pub mod selection;
+pub mod stack_key;
 mod start_lines;
 pub(crate) mod threads;
 

@@ -3,10 +3,10 @@
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use crate::document::format::count;
 use crate::error::Error;
-use crate::export::recorded::{Converted, Coverage, chrome, flows, megatrace};
+use crate::export::records::{Converted, Coverage, chrome, flows, megatrace};
 use crate::records::Records;
-use crate::report::format::count;
 use crate::run::inputs::Alone;
 
 use super::args::Export;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::analysis::describe::{Described, Descriptions, Unread, describe, describe_records, has_replays};
+use crate::answers::describe::document::DescribeAnswer;
+use crate::answers::describe::{Described, Descriptions, Unread, describe, describe_records, has_replays};
 use crate::attribution::capture::Captures;
 use crate::event::ArgsWanted;
 use crate::records::Keep;
-use crate::report::describe::DescribeAnswer;
 use crate::run::inputs::{Alone, Inputs};
 use crate::run::{RunError, inputs};
 

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::analysis::delta::Per;
-use crate::analysis::diff::{Bound, Diff};
-use crate::analysis::stacks::StackReport;
-use crate::ranks::change::RankChanges;
-use crate::ranks::report::RankReport;
-use crate::report::OnPage;
-use crate::report::diff::DiffAnswer;
-use crate::report::ranks::ChangesAnswer;
+use crate::answers::OnPage;
+use crate::answers::diff::delta::Per;
+use crate::answers::diff::document::DiffAnswer;
+use crate::answers::diff::{Bound, Diff};
+use crate::answers::ranks::change::RankChanges;
+use crate::answers::ranks::data::RankReport;
+use crate::answers::ranks::document::ChangesAnswer;
+use crate::answers::stacks::data::StackReport;
 use crate::run::inputs::Inputs;
 use crate::run::{RankQuestion, StackAnswer, StackQuestion, inputs};
 

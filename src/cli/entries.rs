@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::answers::entries::EntryReport;
+use crate::answers::entries::document::EntriesAnswer;
+use crate::answers::entries::sentences::verdict;
+use crate::answers::ranks::recorded_reductions::RecordedReductions;
+use crate::answers::ranks::reduction::RankReduction;
+use crate::document::Answer;
 use crate::operation::{Operation, Source, State};
-use crate::ranks::entries::EntryReport;
-use crate::ranks::recorded_reductions::RecordedReductions;
-use crate::ranks::reduction::RankReduction;
 use crate::records::{Keep, Records};
-use crate::report::Answer;
-use crate::report::ranks::{EntriesAnswer, entries_verdict};
 use crate::run::{self, Completeness, damage_lines, give_ranks};
 
 use super::args::Ranks;
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
         // The times of the calls explain why a rank's kernels were late.
         let calls = EntryReport::compare(&records);
         if !calls.slow.is_empty() {
-            note(&entries_verdict(&calls).join(" "));
+            note(&verdict(&calls).join(" "));
         }
         return Ok(Some(reductions));
     }

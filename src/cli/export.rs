@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::analysis::keep::keep;
+use crate::answers::stacks::keep::keep;
 use crate::attribution::launches::{self, WindowOn};
 use crate::attribution::selection::{Wanted, choose};
 use crate::error::Error;

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::answers::ranks::data::RanksError;
+use crate::answers::ranks::job::JobError;
 use crate::error::Error;
-use crate::ranks::job::JobError;
-use crate::ranks::report::RanksError;
 use crate::run::RunError;
 
 /// A failure. Its text is a message for the user.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::analysis::hang::{HangReport, Outcome};
-use crate::report::hang::{HangAnswer, verdict};
-use crate::report::{OnPage, format};
+use crate::answers::OnPage;
+use crate::answers::hang::document::{HangAnswer, verdict};
+use crate::answers::hang::{HangReport, Outcome};
+use crate::document::format;
 use crate::run::inputs;
 use crate::run::inputs::record_files;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::analysis::stacks::StackOptions;
+use crate::answers::stacks::data::StackOptions;
 use crate::attribution::selection::{OwnFamilies, Pattern, Wanted};
 use crate::error::Error;
 use crate::input::limit::Limits;

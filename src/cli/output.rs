@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
 
+use crate::document::{format, without_formulas};
 use crate::error::Error;
-use crate::report::{format, without_formulas};
 use crate::unfinished::Unfinished;
 
 use super::args::Colour;

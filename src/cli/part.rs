@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::document::format::visible;
 use crate::error::Error;
 use crate::parts::entry::Entry;
 use crate::parts::set::PartSet;
-use crate::report::format::visible;
 use crate::run::inputs::Inputs;
 use crate::run::{ASKED_OF_RECORDS, RankQuestion};
 

@@ -5,9 +5,10 @@ use std::io::IsTerminal;
 
 use inquire::{InquireError, Select};
 
-use crate::analysis::window::{Candidate, several_processes};
+use crate::answers::window::lists::thread;
+use crate::answers::window::{Candidate, several_processes};
+use crate::document::format::{count, duration, shorten, shorten_right, visible};
 use crate::names::frames::location;
-use crate::report::format::{count, duration, shorten, shorten_right, thread, visible};
 use crate::run::NotChosen;
 use crate::time::Ns;
 

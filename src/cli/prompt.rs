@@ -13,7 +13,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
-use crate::report::results::Form;
+use crate::document::results::Form;
 use crate::sql::catalog::Catalog;
 use crate::sql::script::is_complete;
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::attribution::launches::{Launches, WindowOn};
+use crate::document::format::visible;
+use crate::document::results::{Form, ResultSets, Shown, Titled, Unit};
 use crate::error::Error;
 use crate::event::ArgsWanted;
-use crate::report::format::visible;
-use crate::report::results::{Form, ResultSets, Shown, Titled, Unit};
 use crate::run::Run;
 use crate::run::inputs::Alone;
 use crate::sql::Database;

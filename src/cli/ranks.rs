@@ -1,13 +1,14 @@
 //! `nccl-stacks ranks`: who waits for whom over the ranks of a job.
 
-use crate::analysis::cost::Order;
-use crate::analysis::stacks::StackReport;
+use crate::answers::OnPage;
+use crate::answers::cost::Order;
+use crate::answers::ranks::data::Compared;
+use crate::answers::ranks::document::RankAnswer;
+use crate::answers::ranks::reduction::RankReduction;
+use crate::answers::stacks::data::StackReport;
+use crate::document::Form;
+use crate::document::format::visible;
 use crate::operations::clocks::ClockMode;
-use crate::ranks::reduction::RankReduction;
-use crate::ranks::report::Compared;
-use crate::report::format::visible;
-use crate::report::ranks::RankAnswer;
-use crate::report::{Form, OnPage};
 use crate::run::inputs::Inputs;
 use crate::run::{PageParts, RankQuestion, RanksOfFiles, Run, RunError, inputs};
 

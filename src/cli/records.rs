@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::analysis::recorded;
+use crate::answers::records;
+use crate::answers::records::document::RecordsAnswer;
 use crate::export::flow_rank::{FlowRank, aggregate};
 use crate::records::Keep;
-use crate::report::recorded::RecordsAnswer;
 use crate::run::inputs::record_files;
 use crate::run::{damage_lines, is_damaged};
 
@@ -27,7 +27,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     if let Some(folder) = &args.flow_rank {
         write_aggregates(&aggregate(&records), folder, &files)?;
     }
-    let report = recorded::report(&records);
+    let report = records::report(&records);
     let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
     let name = names.join(", ");
     let on_page = typed::on_page(&args.files, &[], damage_lines(&records));

@@ -1,12 +1,12 @@
 //! `nccl-stacks repair`: repairs a damaged trace, so that viewers open it.
 
+use crate::answers::damage::lines::{text_faults, text_lines};
 use crate::damage::DamageReport;
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::export::repair::{self, Lanes, Repaired};
 use crate::input::Contents;
 use crate::load::{LoadOptions, Loaded, load};
-use crate::report::damage_lines::{text_faults, text_lines};
 use crate::run::inputs;
 
 use super::args::Repair;

@@ -5,10 +5,12 @@
 
 use std::path::PathBuf;
 
-use crate::analysis::cost::Order;
-use crate::analysis::hang::Outcome;
-use crate::analysis::stacks::StackReport;
-use crate::report::{Form, OnPage, Screen, Weight};
+use crate::answers::OnPage;
+use crate::answers::cost::Order;
+use crate::answers::hang::Outcome;
+use crate::answers::stacks::data::StackReport;
+use crate::answers::stacks::weight::Weight;
+use crate::document::{Form, Screen};
 use crate::run::inputs;
 use crate::run::inputs::Inputs;
 

@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufWriter, Write};
 
-use crate::report::format::visible;
-use crate::report::results::{Form, ResultSets};
+use crate::document::format::visible;
+use crate::document::results::{Form, ResultSets};
 use crate::sql::Database;
 use crate::sql::absent::why_empty;
 use crate::sql::catalog::Catalog;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::report::{Answer, Form, Screen};
+use crate::document::{Answer, Form, Screen};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 

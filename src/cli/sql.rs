@@ -5,12 +5,12 @@ use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::answers::ranks::rows::rank_rows;
 use crate::attribution::capture::may_have_replays;
+use crate::document::results::{Form, ResultSets};
 use crate::error::Error;
 use crate::event::ArgsWanted;
-use crate::ranks::rows::rank_rows;
 use crate::records::Records;
-use crate::report::results::{Form, ResultSets};
 use crate::run::Run;
 use crate::run::inputs::Alone;
 use crate::run::inputs::is_named_like_a_trace;

@@ -1,10 +1,13 @@
 //! The main job: the stacks of traces.
 
-use crate::analysis::cost::Order;
-use crate::analysis::grouping::MOST_GROUPS;
-use crate::analysis::stacks::StackReport;
+use crate::answers::OnPage;
+use crate::answers::cost::Order;
+use crate::answers::stacks::data::StackReport;
+use crate::answers::stacks::document::StacksAnswer;
+use crate::answers::stacks::grouping::MOST_GROUPS;
+use crate::answers::stacks::weight::Weight;
 use crate::attribution::launches::WindowOn;
-use crate::report::{Form, OnPage, Screen, StacksAnswer, Weight};
+use crate::document::{Form, Screen};
 use crate::run::inputs::{Alone, Inputs};
 use crate::run::{StackAnswer, StackQuestion};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::document::format::{count, visible};
 use crate::error::Error;
-use crate::report::format::{count, visible};
 use crate::run::inputs::ALIKE;
 use crate::run::{Completeness, NotChosen, RunError, WindowError};
 use clap::CommandFactory;

@@ -5,9 +5,9 @@
 
 use std::path::PathBuf;
 
+use crate::answers::OnPage;
+use crate::document::format::shell_word;
 use crate::operations::clocks::ClockMode;
-use crate::report::OnPage;
-use crate::report::format::shell_word;
 
 use super::args::{CLOCK, Climbing, RankOf, Selection, Span, asked_of};
 

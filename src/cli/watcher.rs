@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::analysis::window::Candidate;
+use crate::answers::window::Candidate;
 use crate::load::Progress;
 use crate::run::{Event, NotChosen, Watcher};
 use crate::time::Ns;

@@ -1,8 +1,8 @@
 //! `nccl-stacks what-if`: what a job would take if something were different.
 
-use crate::ranks::what_if::Also;
-use crate::report::Form;
-use crate::report::ranks::WhatIfAnswer;
+use crate::answers::ranks::document::WhatIfAnswer;
+use crate::answers::ranks::what_if::Also;
+use crate::document::Form;
 use crate::run::inputs::Inputs;
 use crate::run::{RanksOfFiles, inputs};
 

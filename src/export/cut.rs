@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::analysis::keep::Kept;
+use crate::answers::stacks::keep::Kept;
 use crate::error::Error;
 use crate::event::{Event, Kind};
 use crate::id::{SliceId, ThreadId};

@@ -6,6 +6,6 @@ pub mod flow_rank;
 mod lanes;
 #[cfg(feature = "parquet")]
 pub mod parquet;
-pub mod recorded;
+pub mod records;
 pub mod repair;
 pub mod sqlite;

@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use twox_hash::XxHash3_64;
 
 use super::{InputFile, MAGIC, TracePart, VERSION};
-use crate::ranks::reduction::{RankReduction, RankSource};
+use crate::answers::ranks::reduction::{RankReduction, RankSource};
 
 /// The zstd compression level.
 const LEVEL: i32 = 9;
@@ -101,7 +101,7 @@ pub struct RanksOf {
 #[derive(Debug, Deserialize)]
 pub struct StacksOf {
     /// See [`TracePart::stacks`].
-    pub stacks: Option<crate::analysis::reduction::StackReduction>,
+    pub stacks: Option<crate::answers::stacks::reduction::StackReduction>,
 }
 
 /// Why a document cannot be used.

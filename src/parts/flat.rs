@@ -9,10 +9,10 @@ use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
 use super::TracePart;
-use crate::analysis::time_sums::TimeSums;
+use crate::answers::ranks::reduction::{RankReduction, RankSource, ReducedStack, Row};
+use crate::answers::time_sums::TimeSums;
 use crate::operation::Communicator;
 use crate::operation::ranges::ranges;
-use crate::ranks::reduction::{RankReduction, RankSource, ReducedStack, Row};
 use crate::time::{Ns, Window};
 
 /// A column of the table. Any value may be null.

@@ -18,8 +18,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
-use crate::analysis::reduction::StackReduction;
-use crate::ranks::reduction::RankReduction;
+use crate::answers::ranks::reduction::RankReduction;
+use crate::answers::stacks::reduction::StackReduction;
 
 /// The version of the documents. It changes when the meaning of any field does.
 pub const VERSION: u32 = 8;

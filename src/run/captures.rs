@@ -7,9 +7,9 @@ use super::error::RunError;
 use super::reading::Run;
 use super::watch::Event;
 use crate::attribution::capture::Captures;
+use crate::document::format::count;
 use crate::event::ArgsWanted;
 use crate::load::load;
-use crate::report::format::count;
 
 /// The folder of captures, beside the trace.
 const FOLDER: &str = "capture_traces";

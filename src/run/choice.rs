@@ -1,7 +1,7 @@
 //! Which part of a trace is asked about, how it was chosen, and why it could not be.
 
-use crate::analysis::steps::StepRange;
-use crate::analysis::window::Candidate;
+use crate::answers::stacks::steps::StepRange;
+use crate::answers::window::Candidate;
 use crate::attribution::launches::WindowOn;
 use crate::time::Ns;
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::answers::ranks::data::Compared;
+use crate::document::format::count;
 use crate::operation::ranges::ranges;
 use crate::parts::set::PartSet;
-use crate::ranks::report::Compared;
-use crate::report::format::count;
 
 /// How many ranges of ranks are named.
 const RANGES: usize = 20;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::choice::{NotChosen, WindowError};
+use crate::answers::ranks::data::RanksError;
 use crate::error::Error;
 use crate::operation::Source;
-use crate::ranks::report::RanksError;
 use crate::records;
 
 /// The end of a run that has no answer.

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::error::RunError;
 use super::reading::Run;
 use crate::attribution::selection::Pattern;
+use crate::document::format::visible;
 use crate::error::Error;
 use crate::input::{self, Contents, Input};
 use crate::parts::{MAGIC, set};
 use crate::records::{Keep, Records, source_of_input, source_of_name};
-use crate::report::format::visible;
 
 /// The name of the recorder's library.
 pub const RECORDER_LIBRARY: &str = "libnccl_stacks_recorder.so";

@@ -9,14 +9,14 @@ use super::error::RunError;
 use super::ranks::RanksOfFiles;
 use super::reading::Run;
 use super::stacks::{StackAnswer, StackQuestion};
-use crate::analysis::reduction::StackReduction;
-use crate::analysis::stacks::{StackOptions, StackReport};
+use crate::answers::ranks::job::{Job, JobError, rank_of};
+use crate::answers::stacks::data::{StackOptions, StackReport};
+use crate::answers::stacks::reduction::StackReduction;
+use crate::document::format::{count, visible};
 use crate::names::frames::UserCode;
 use crate::parts::TracePart;
 use crate::parts::entry::{Entry, StacksOf};
 use crate::parts::set::{PartSet, Unread};
-use crate::ranks::job::{Job, JobError, rank_of};
-use crate::report::format::{count, visible};
 
 /// How many duplicate traces are named.
 const NAMED: usize = 3;

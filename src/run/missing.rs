@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::named_params;
 use serde_json::json;
 
-use crate::analysis::describe::header;
-use crate::analysis::missing::{Communication, Missing, NameCount};
-use crate::analysis::reduction::StackReduction;
+use crate::answers::describe::header;
+use crate::answers::stacks::reduction::StackReduction;
+use crate::answers::window::missing::{Communication, Missing, NameCount};
 use crate::attribution::selection::is_of_a_family;
 use crate::error::Error;
 use crate::event::Writer;

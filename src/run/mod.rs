@@ -35,9 +35,9 @@
 //! What two traces differ in, and whether a job hangs:
 //!
 //! ```
-//! use nccl_stacks::analysis::delta::Per;
-//! use nccl_stacks::analysis::diff::Diff;
-//! use nccl_stacks::analysis::hang::Outcome;
+//! use nccl_stacks::answers::diff::delta::Per;
+//! use nccl_stacks::answers::diff::Diff;
+//! use nccl_stacks::answers::hang::Outcome;
 //! use nccl_stacks::attribution::selection::Wanted;
 //! use nccl_stacks::run::{Run, RunError, StackQuestion, TraceQuestion};
 //!

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::missing::writer;
 use crate::attribution::KernelLaunch;
+use crate::document::format::{count, shell_word, visible};
 use crate::id::{GpuId, ProcessId};
-use crate::report::format::{count, shell_word, visible};
 use crate::store::Store;
 
 /// How many numbers of processes are named.

@@ -8,16 +8,16 @@ use super::ranks::{RankQuestion, about, ranks_of_trace};
 use super::reading::Run;
 use super::records::{damage_lines, give_ranks, left_out_operations};
 use super::traces::{Prepared, Reduced, ReducedTraces, Reducer};
-use crate::analysis::reduction::StackReduction;
+use crate::answers::ranks::job::{JobError, rank_of};
+use crate::answers::ranks::recorded_reductions::RecordedReductions;
+use crate::answers::ranks::reduction::{GivenRank, RankReduction, RankSource};
+use crate::answers::stacks::reduction::StackReduction;
+use crate::document::format::visible;
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::id::RankId;
 use crate::parts::{InputFile, TracePart};
-use crate::ranks::job::{JobError, rank_of};
-use crate::ranks::recorded_reductions::RecordedReductions;
-use crate::ranks::reduction::{GivenRank, RankReduction, RankSource};
 use crate::records::Keep;
-use crate::report::format::visible;
 
 /// The parts of some traces.
 #[derive(Debug, Default)]

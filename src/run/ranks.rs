@@ -10,18 +10,18 @@ use super::reading::Run;
 use super::runs::TraceOfRun;
 use super::stacks::timeline;
 use super::traces::{Prepared, Reduced, ReducedTraces, Reducer, TraceQuestion};
-use crate::analysis::losses::Losses;
-use crate::analysis::missing::Missing;
-use crate::analysis::reduction::{StackReduction, attributed};
-use crate::analysis::stacks::{StackOptions, StackReport};
-use crate::analysis::timeline::Timeline;
+use crate::answers::damage::Losses;
+use crate::answers::ranks::data::Compared;
+use crate::answers::ranks::job::rank_of;
+use crate::answers::ranks::reduce::{queues, reduce_attributed};
+use crate::answers::ranks::reduction::{GivenRank, RankReduction};
+use crate::answers::stacks::data::{StackOptions, StackReport};
+use crate::answers::stacks::reduction::{StackReduction, attributed};
+use crate::answers::stacks::timeline::Timeline;
+use crate::answers::window::missing::Missing;
 use crate::attribution::Attribution;
 use crate::event::ArgsWanted;
 use crate::operations::clocks::ClockMode;
-use crate::ranks::job::rank_of;
-use crate::ranks::reduce::{queues, reduce_attributed};
-use crate::ranks::reduction::{GivenRank, RankReduction};
-use crate::ranks::report::Compared;
 
 /// What is asked of the ranks of a job.
 #[derive(Debug, Default)]

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::error::RunError;
 use super::watch::{Event, Silent, Watcher};
+use crate::answers::damage::lines::{store_faults, store_lines};
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::input::limit::Limits;
 use crate::input::{self, Input};
 use crate::load::{LoadOptions, Loaded, load_all};
-use crate::report::damage_lines::{store_faults, store_lines};
 use crate::sql::Database;
 use crate::store::Store;
 use crate::time::TimeRule;

@@ -8,16 +8,16 @@ use super::inputs::record_files;
 use super::reading::Run;
 use super::running::{STANDSTILL, settle};
 use super::runs::{NamedRun, sentence};
-use crate::analysis::hang::{HangReport, Outcome, hang};
-use crate::analysis::recording::{Loss, covered, losses};
+use crate::answers::hang::{HangReport, Outcome, hang};
+use crate::answers::ranks::recorded_reductions::RecordedReductions;
+use crate::answers::ranks::reduction::GivenRank;
+use crate::answers::recording::words::lacks;
+use crate::answers::recording::{Loss, covered, losses};
+use crate::document::format;
+use crate::document::format::visible;
 use crate::operation::{Operation, Source};
 use crate::operations::recorded_ranks::set_rank;
-use crate::ranks::recorded_reductions::RecordedReductions;
-use crate::ranks::reduction::GivenRank;
 use crate::records::{Keep, RecordFile, Records, Remark, merge, read_each, runs};
-use crate::report;
-use crate::report::format::{self, visible};
-use crate::report::recording::lacks;
 
 /// How many files that are no records are named.
 const NAMED: usize = 5;
@@ -165,7 +165,7 @@ impl Run<'_> {
 pub fn damage_lines(records: &Records) -> Vec<String> {
     let known = records.files.iter().filter(|file| file.source.is_some());
     let skipped = remark_lines(known.map(|file| (file, &file.skipped)), "Skipped");
-    covered(records).map(|of| report::recording::covered(&of)).into_iter().chain(skipped).collect()
+    covered(records).map(|of| crate::answers::recording::words::covered(&of)).into_iter().chain(skipped).collect()
 }
 
 /// The notes on some files. One that all ranks' files have is said once.

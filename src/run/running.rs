@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::analysis::hang::{HangReport, Still};
+use crate::answers::hang::{HangReport, Still};
 use crate::id::RankId;
 use crate::operation::Source;
 use crate::records::Records;

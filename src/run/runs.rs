@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use super::error::RunError;
 use super::reading::Run;
+use crate::document::format::visible;
 use crate::operation::ranges::ranges;
 use crate::records::{RecordedRun, Records, merge};
-use crate::report::format::visible;
 use crate::time::Window;
 
 /// How many of the other runs are listed.

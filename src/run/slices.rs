@@ -3,7 +3,7 @@
 use rusqlite::named_params;
 use serde_json::json;
 
-use crate::analysis::window::Candidate;
+use crate::answers::window::Candidate;
 use crate::attribution::launches::{Launches, WindowOn};
 use crate::attribution::selection::Pattern;
 use crate::error::Error;

@@ -1,7 +1,7 @@
 //! What a run reports while it goes on, and what it asks.
 
-use crate::analysis::steps::StepRange;
-use crate::analysis::window::Candidate;
+use crate::answers::stacks::steps::StepRange;
+use crate::answers::window::Candidate;
 use crate::error::Error;
 use crate::input::containers::Findings;
 use crate::load::{Loaded, Progress};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::analysis::stack_key::StackKey;
 use crate::attribution::call_tree::{CallTree, Climber};
 use crate::attribution::forward::Forwards;
+use crate::attribution::stack_key::StackKey;
 use crate::id::{PathId, SliceId};
 use crate::store::Store;
 

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::path::Path;
 
-use nccl_stacks::analysis::cost::{Order, Totals};
-use nccl_stacks::analysis::grouping::{GroupBy, Grouping};
-use nccl_stacks::analysis::reduction::stack_report;
-use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
+use nccl_stacks::answers::cost::{Order, Totals};
+use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
+use nccl_stacks::answers::stacks::grouping::{GroupBy, Grouping};
+use nccl_stacks::answers::stacks::reduction::stack_report;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches::{self, Launches};

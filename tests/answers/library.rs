@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use nccl_stacks::analysis::cost::Order;
-use nccl_stacks::analysis::reduction::stack_report;
+use nccl_stacks::answers::cost::Order;
+use nccl_stacks::answers::stacks::reduction::stack_report;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;

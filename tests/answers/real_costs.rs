@@ -8,8 +8,8 @@ use crate::support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use nccl_stacks::analysis::reduction::stack_report;
-use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
+use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
+use nccl_stacks::answers::stacks::reduction::stack_report;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches::{self, WindowOn};

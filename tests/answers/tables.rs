@@ -6,19 +6,21 @@ use crate::support;
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::delta::Per;
-use nccl_stacks::analysis::diff::Diff;
-use nccl_stacks::analysis::reduction::stack_report;
-use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
+use nccl_stacks::answers::OnPage;
+use nccl_stacks::answers::diff::Diff;
+use nccl_stacks::answers::diff::delta::Per;
+use nccl_stacks::answers::diff::document::DiffAnswer;
+use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
+use nccl_stacks::answers::stacks::document::StacksAnswer;
+use nccl_stacks::answers::stacks::reduction::stack_report;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
+use nccl_stacks::document::{Answer, Form, Screen};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::names::frames::location;
-use nccl_stacks::report::diff::DiffAnswer;
-use nccl_stacks::report::{Answer, Form, OnPage, Screen, StacksAnswer};
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::Window;
 use support::program::{run, stderr, stdout, testdata, trace_of};

@@ -6,19 +6,19 @@
 
 use std::sync::LazyLock;
 
-use nccl_stacks::analysis::stacks::StackOptions;
+use nccl_stacks::answers::ranks::data::Compared;
+use nccl_stacks::answers::ranks::document::RankAnswer;
+use nccl_stacks::answers::ranks::reduce::reduce;
+use nccl_stacks::answers::ranks::reduction::{RankReduction, Row};
+use nccl_stacks::answers::stacks::data::StackOptions;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::{Wanted, choose};
+use nccl_stacks::document::{Answer, Screen};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::reduce::reduce;
-use nccl_stacks::ranks::reduction::{RankReduction, Row};
-use nccl_stacks::ranks::report::Compared;
-use nccl_stacks::report::ranks::RankAnswer;
-use nccl_stacks::report::{Answer, Screen};
 use nccl_stacks::time::{Ns, Window};
 use serde_json::Value;
 

@@ -3,14 +3,14 @@
 //! Any bytes are read without a panic. What is read refers to what is there, damage has an offset inside of the file, and what is asked
 //! of it has an answer.
 
-use nccl_stacks::analysis::hang::hang;
-use nccl_stacks::analysis::recorded;
+use nccl_stacks::answers::hang::document::HangAnswer;
+use nccl_stacks::answers::hang::hang;
+use nccl_stacks::answers::records::document::RecordsAnswer;
+use nccl_stacks::answers::{OnPage, records as recorded};
+use nccl_stacks::document::{Answer, Screen};
 use nccl_stacks::export::flow_rank::aggregate;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_as, sources};
-use nccl_stacks::report::hang::HangAnswer;
-use nccl_stacks::report::recorded::RecordsAnswer;
-use nccl_stacks::report::{Answer, OnPage, Screen};
 use nccl_stacks_recorder_format::layout::{self, communicator, header};
 
 /// Between the files of one input.

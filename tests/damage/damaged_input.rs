@@ -8,8 +8,8 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use nccl_stacks::analysis::reduction::StackReduction;
-use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
+use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
+use nccl_stacks::answers::stacks::reduction::StackReduction;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captures;
 use nccl_stacks::attribution::launches::{self, WindowOn};

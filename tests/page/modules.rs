@@ -7,13 +7,13 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
 
-use nccl_stacks::report::format;
+use nccl_stacks::document::format;
 use nccl_stacks::time::Ns;
 
 use crate::page::tab::{Tab, blank};
 
 fn page_folder() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/html/page")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/document/html/page")
 }
 
 /// A module with all that it imports before it, as the program puts them together: without the lines that import, and without `export`.

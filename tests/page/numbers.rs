@@ -1,6 +1,6 @@
 //! The numbers of a page are those of the answer for programs, and what it gives as files is that answer.
 
-use nccl_stacks::report::format::shell_word;
+use nccl_stacks::document::format::shell_word;
 use serde_json::Value;
 
 use crate::page::pages::{KINDS, document, kind, packed, swept, unpack};

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::page::pages::{kind, packed};
 use crate::page::tab::open_at;
 use crate::support::program::{run, stdout};
-use nccl_stacks::report::format::duration;
+use nccl_stacks::document::format::duration;
 use nccl_stacks::time::Ns;
 
 /// Below the recording of each rank is the rerun in which the late one does as its peers: its collectives take as long as `what-if` has them in its own trace.

@@ -10,7 +10,7 @@ use crate::job::{How, Job, Late, Offsets, When};
 use crate::page::pages::{document, kind, packed, write};
 use crate::page::tab::{Tab, open, open_at};
 use crate::support::program::{run, stderr, stdout};
-use nccl_stacks::report::format::duration;
+use nccl_stacks::document::format::duration;
 use nccl_stacks::time::Ns;
 
 const CANVAS: &str = "document.querySelector('#timeline canvas')";

@@ -3,7 +3,7 @@
 use crate::page::pages::{KINDS, kind, packed, swept, write};
 use crate::page::tab::{How, Tab, open, open_as, open_at};
 use crate::support::program::{run, stdout};
-use nccl_stacks::report::format::duration;
+use nccl_stacks::document::format::duration;
 use nccl_stacks::time::Ns;
 
 /// How many colours a canvas has; 1 if nothing is drawn on it. Read from a copy: a canvas that is read is slower from then on.

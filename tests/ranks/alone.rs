@@ -5,15 +5,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nccl_stacks::analysis::reduction::attributed;
-use nccl_stacks::analysis::stacks::StackOptions;
+use nccl_stacks::answers::ranks::alone::Alone;
+use nccl_stacks::answers::stacks::data::StackOptions;
+use nccl_stacks::answers::stacks::reduction::attributed;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
-use nccl_stacks::ranks::alone::Alone;
 use nccl_stacks::replay::rank::EdgeKind;
 use nccl_stacks::time::{Ns, Window};
 use serde_json::Value;

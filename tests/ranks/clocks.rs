@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use nccl_stacks::answers::ranks::data::Compared;
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::time::Ns;
 
 use super::simulated::{each, parts, pick};

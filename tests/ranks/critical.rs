@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
+use nccl_stacks::answers::ranks::critical::CriticalPath;
+use nccl_stacks::answers::ranks::data::Compared;
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::critical::CriticalPath;
-use nccl_stacks::ranks::report::Compared;
 
 use super::real::{MERGED, PARAM, SET_A, SET_F, SET_F_COMPAT, compared, paths};
 use super::reruns::{job, late};

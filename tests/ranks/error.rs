@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use nccl_stacks::answers::ranks::data::Compared;
+use nccl_stacks::answers::ranks::reduction::RankReduction;
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::reduction::RankReduction;
-use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::replay::job::{JobGraph, Role};
 use nccl_stacks::replay::peers::{Part, Peers};
 use nccl_stacks::replay::rank::{EdgeKind, NodeKind, RankGraph};

@@ -9,9 +9,9 @@
 
 use std::path::Path;
 
+use nccl_stacks::answers::ranks::data::Compared;
 use nccl_stacks::operations::clocks::Clocks;
 use nccl_stacks::operations::matching::Matches;
-use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::replay::findings::{Extent, LateWork, Reruns};
 use nccl_stacks::replay::job::{JobGraph, Role};
 use nccl_stacks::replay::rank::{EdgeKind, NodeKind, RankGraph};
@@ -290,15 +290,16 @@ struct Claims {
     beyond: usize,
 }
 
-fn claims(set: &[nccl_stacks::ranks::reduction::RankReduction]) -> Claims {
+fn claims(set: &[nccl_stacks::answers::ranks::reduction::RankReduction]) -> Claims {
     let of = |ranks: Vec<_>| Compared::from_reductions(ranks, nccl_stacks::operations::clocks::ClockMode::Align).ok();
     let whole = of(set.to_vec()).unwrap();
     let truth = |finding: &LateWork| {
         let ranks: Vec<String> = finding.ranks.iter().map(u32::to_string).collect();
         let part = if format!("{:?}", finding.part) == "Cpu" { "cpu" } else { "gpu" };
         let rule = format!("ranks {} {part} like peers", ranks.join(","));
-        let rule = nccl_stacks::ranks::what_if::Rule::parse(&rule).unwrap();
-        whole.what_if(&[rule], nccl_stacks::ranks::what_if::Also::Nothing).unwrap().unwrap().answers[0].saves_ns
+        let rule = nccl_stacks::answers::ranks::what_if::Rule::parse(&rule).unwrap();
+        whole.what_if(&[rule], nccl_stacks::answers::ranks::what_if::Also::Nothing).unwrap().unwrap().answers[0]
+            .saves_ns
     };
     let length = whole.report().reruns.map_or(i64::MAX, |of| of.length_ns);
     let mut found = Claims { claims: 0, named: 0, right: 0, beyond: 0 };

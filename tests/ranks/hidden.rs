@@ -6,8 +6,8 @@
     reason = "a test that cannot go on fails, and prints what is wrong"
 )]
 
-use nccl_stacks::ranks::hidden::WhyExposed;
-use nccl_stacks::ranks::report::{RankReport, StackWaits};
+use nccl_stacks::answers::ranks::data::{RankReport, StackWaits};
+use nccl_stacks::answers::ranks::hidden::WhyExposed;
 
 use super::simulated::{compare, each, pick};
 use crate::job::{How, Job, KERNELS, Late, Offsets, When};

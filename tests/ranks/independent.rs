@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use nccl_stacks::Ns;
+use nccl_stacks::answers::ranks::data::Compared;
+use nccl_stacks::answers::ranks::waiting::{Measured, by_lengths, measure};
 use nccl_stacks::operations::clocks::Clocks;
-use nccl_stacks::ranks::report::Compared;
-use nccl_stacks::ranks::waiting::{Measured, by_lengths, measure};
 
 use crate::support::program::{run, stderr, stdout};
 use crate::support::{read_text, shared};

@@ -7,9 +7,9 @@
     reason = "a test that cannot go on fails, and prints what is wrong"
 )]
 
+use nccl_stacks::answers::ranks::data::Compared;
+use nccl_stacks::answers::ranks::reduction::RankReduction;
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::reduction::RankReduction;
-use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::replay::findings::LateWork;
 use nccl_stacks::replay::job::{JobGraph, Role};
 use nccl_stacks::replay::peers::Peers;

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use nccl_stacks::answers::ranks::data::{Compared, RankReport};
+use nccl_stacks::answers::ranks::pipeline::{Pipeline, Schedule, Stage};
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::pipeline::{Pipeline, Schedule, Stage};
-use nccl_stacks::ranks::report::{Compared, RankReport};
 use nccl_stacks::time::Ns;
 use serde_json::{Value, json};
 
@@ -121,7 +121,7 @@ fn pieces_have_the_numbers_of_microbatches() {
             );
         }
         // Each piece that has a number is one kernel or two, so that it is as long as these.
-        let long = |of: &nccl_stacks::ranks::schedule::Piece| of.window.duration().0 as f64 / 1e6;
+        let long = |of: &nccl_stacks::answers::ranks::schedule::Piece| of.window.duration().0 as f64 / 1e6;
         let chunks = found.chunks;
         let forward = found.pieces.iter().filter(|of| of.is_forward);
         assert!(forward.map(long).all(|long| (long - 2.0 / chunks).abs() < 0.001), "{order:?}");

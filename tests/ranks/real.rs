@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use nccl_stacks::analysis::stacks::StackOptions;
+use nccl_stacks::answers::ranks::data::Compared;
+use nccl_stacks::answers::ranks::reduce::reduce;
+use nccl_stacks::answers::ranks::reduction::{RankReduction, Tie};
+use nccl_stacks::answers::stacks::data::StackOptions;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
@@ -14,9 +17,6 @@ use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::reduce::reduce;
-use nccl_stacks::ranks::reduction::{RankReduction, Tie};
-use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::time::Window;
 
 use crate::support::program::{number, run, stderr, stdout, verdict_of};

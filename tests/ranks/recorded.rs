@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use nccl_stacks::ranks::pipeline::Schedule;
-use nccl_stacks::ranks::report::{Compared, RankReport};
-use nccl_stacks::ranks::what_if::{Also, Rule};
+use nccl_stacks::answers::ranks::data::{Compared, RankReport};
+use nccl_stacks::answers::ranks::pipeline::Schedule;
+use nccl_stacks::answers::ranks::what_if::{Also, Rule};
 
 use super::real;
 use crate::support::program::{run, stdout, testdata};

@@ -7,13 +7,13 @@
     reason = "a test that cannot go on fails, and prints what is wrong"
 )]
 
+use nccl_stacks::answers::ranks::data::{Compared, RankReport, RankWaits};
+use nccl_stacks::answers::ranks::document::verdict;
+use nccl_stacks::answers::ranks::reduction::RankReduction;
+use nccl_stacks::answers::ranks::what_if::{Also, Rule};
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::reduction::RankReduction;
-use nccl_stacks::ranks::report::{Compared, RankReport, RankWaits};
-use nccl_stacks::ranks::what_if::{Also, Rule};
 use nccl_stacks::replay::findings::{Extent, LateWork, Reruns};
 use nccl_stacks::replay::rank::{EdgeKind, FUNCTIONS};
-use nccl_stacks::report::ranks::verdict;
 
 use super::simulated::{compare, each, parts, pick};
 use crate::job::{How, Job, KERNELS, Late, Offsets, When};

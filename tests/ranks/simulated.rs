@@ -6,7 +6,10 @@ use std::io::Cursor;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nccl_stacks::analysis::stacks::StackOptions;
+use nccl_stacks::answers::ranks::data::Compared;
+use nccl_stacks::answers::ranks::reduce::reduce;
+use nccl_stacks::answers::ranks::reduction::RankReduction;
+use nccl_stacks::answers::stacks::data::StackOptions;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
@@ -15,9 +18,6 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::reduce::reduce;
-use nccl_stacks::ranks::reduction::RankReduction;
-use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::time::Window;
 
 use crate::job::{How, Job, Late, Made, Offsets, When};

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::recorded::flows::{self, Finding};
+use nccl_stacks::answers::records::flows;
+use nccl_stacks::answers::records::flows::Finding;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::time::Ns;

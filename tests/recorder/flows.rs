@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nccl_stacks::analysis::recorded::flows;
+use nccl_stacks::answers::records::flows;
 use nccl_stacks::records::{Keep, read_all};
 use serde_json::{Value, json};
 

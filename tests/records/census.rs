@@ -6,7 +6,8 @@ use crate::support;
 
 use std::path::PathBuf;
 
-use nccl_stacks::analysis::recorded::{self, Diagnosis, RecordsReport};
+use nccl_stacks::answers::records as recorded;
+use nccl_stacks::answers::records::{Diagnosis, RecordsReport};
 use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::time::Ns;
 use support::program::{run, stderr, stdout, testdata};

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use nccl_stacks::analysis::recorded::flows;
+use nccl_stacks::answers::records::flows;
 use nccl_stacks::records::{Keep, read_all};
 use nccl_stacks_recorder_format::{Kind, Record};
 use serde_json::{Value, json};

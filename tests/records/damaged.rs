@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 
 use crate::support;
 
-use nccl_stacks::analysis::recorded;
+use nccl_stacks::answers::records as recorded;
 use nccl_stacks::input;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{self, Keep, Records};

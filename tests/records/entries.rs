@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use nccl_stacks::answers::entries::EntryReport;
 use nccl_stacks::id::RankId;
-use nccl_stacks::ranks::entries::EntryReport;
 use nccl_stacks::records::{Keep, read_all};
 
 use crate::records::megatrace::Logs;

@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::recorded::RecordsReport;
-use nccl_stacks::analysis::recorded::flows::{self, Finding, FlowReport, FlowRunReport};
+use nccl_stacks::answers::records::document::RecordsAnswer;
+use nccl_stacks::answers::records::document::flows::text;
+use nccl_stacks::answers::records::flows::{Finding, FlowReport, FlowRunReport};
+use nccl_stacks::answers::records::{RecordsReport, flows};
+use nccl_stacks::document::{Answer, Form};
 use nccl_stacks::export::flow_rank::aggregate;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_all};
-use nccl_stacks::report::recorded::RecordsAnswer;
-use nccl_stacks::report::recorded::flows::text;
-use nccl_stacks::report::{Answer, Form};
 
 use crate::support::program::{program, stderr};
 use crate::support::random::Random;

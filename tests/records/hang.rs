@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use nccl_stacks::analysis::hang::{EvidenceKind, HangReport, HungGroup, Outcome, hang};
+use nccl_stacks::answers::hang::{EvidenceKind, HangReport, HungGroup, Outcome, hang};
 use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::time::Ns;
 use serde_json::{Value, json};
@@ -361,7 +361,7 @@ fn waiting_is_followed_to_a_rank_without_a_dump() {
     assert!(has(first, EvidenceKind::NoRecords));
     assert_eq!((first.collective.as_deref(), first.sequence), (Some("all_reduce"), Some(7)));
     assert_eq!((report.hung[1].distance, &report.hung[1].culprits[..]), (Some(1), &[][..]));
-    let said = nccl_stacks::report::hang::verdict(&report);
+    let said = nccl_stacks::answers::hang::document::verdict(&report);
     assert!(
         said.starts_with("The job hangs: rank 2 waits for rank 3, which left no records: look there first."),
         "{said}"
@@ -371,7 +371,7 @@ fn waiting_is_followed_to_a_rank_without_a_dump() {
     let with = [dumps.to_vec(), vec![dump(3, &[ended, ("2", "all_reduce", 6, "completed")])]].concat();
     let report = of_dumps(&with);
     assert_eq!(report.culprits, [3]);
-    assert!(!nccl_stacks::report::hang::verdict(&report).contains("no records"));
+    assert!(!nccl_stacks::answers::hang::document::verdict(&report).contains("no records"));
     // A rank that waits nowhere and is awaited is at fault, whatever rank 3 did.
     let idle = [dump(0, &[ended, waits]), dump(1, &[ended]), dump(2, &[ended, ("2", "all_reduce", 7, "started")])];
     assert_eq!(of_dumps(&idle).culprits, [1]);

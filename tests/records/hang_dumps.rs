@@ -4,9 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use nccl_stacks::analysis::hang::{EvidenceKind, HangReport, Outcome};
-use nccl_stacks::report::hang::HangAnswer;
-use nccl_stacks::report::{Answer, Form, OnPage, Screen};
+use nccl_stacks::answers::OnPage;
+use nccl_stacks::answers::hang::document::HangAnswer;
+use nccl_stacks::answers::hang::{EvidenceKind, HangReport, Outcome};
+use nccl_stacks::document::{Answer, Form, Screen};
 use serde_json::{Value, json};
 
 use crate::records::hang::{Op, dump, has, judged, of_all, of_dumps};

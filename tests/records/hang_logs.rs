@@ -4,11 +4,12 @@
 
 use std::io::Cursor;
 
-use nccl_stacks::analysis::hang::{EvidenceKind, HangReport, Outcome, hang};
+use nccl_stacks::answers::OnPage;
+use nccl_stacks::answers::hang::document::{HangAnswer, verdict};
+use nccl_stacks::answers::hang::{EvidenceKind, HangReport, Outcome, hang};
+use nccl_stacks::document::{Answer, Form, Screen};
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_as};
-use nccl_stacks::report::hang::{HangAnswer, verdict};
-use nccl_stacks::report::{Answer, Form, OnPage, Screen};
 
 use crate::records::hang::{answer, has, judged};
 use crate::support::program::{run, stdout};

@@ -6,7 +6,7 @@ use crate::support;
 
 use std::path::Path;
 
-use nccl_stacks::analysis::recorded;
+use nccl_stacks::answers::records as recorded;
 use nccl_stacks::input;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{self, Keep, Records};

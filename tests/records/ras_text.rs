@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use nccl_stacks::analysis::hang::{Outcome, hang};
+use nccl_stacks::answers::hang::{Outcome, hang};
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_as};
 

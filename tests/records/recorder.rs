@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::os::unix::fs::{FileExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::hang::{EvidenceKind, Outcome, hang};
+use nccl_stacks::answers::hang::{EvidenceKind, Outcome, hang};
 use nccl_stacks::input;
 use nccl_stacks::operation::{Counts, Operation, State};
 use nccl_stacks::records::{self, Keep, RecordFile, Records, read_all};

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use nccl_stacks::analysis::hang::{Outcome, hang};
-use nccl_stacks::report::{self, recorded};
+use nccl_stacks::answers::hang::{Outcome, hang};
+use nccl_stacks::answers::records::document as recorded;
 use nccl_stacks_recorder_format::layout::header;
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::support::program::{run, stderr, stdout, verdict_of};
 
 /// The verdict of `records` about a folder.
 fn verdict(folder: &Path) -> String {
-    recorded::verdict(&nccl_stacks::analysis::recorded::report(&read_folder(folder)))
+    recorded::verdict(&nccl_stacks::answers::records::report(&read_folder(folder)))
 }
 
 /// A file that is cut off has lost what its header says its rings were given; what was never written is not lost.
@@ -145,7 +145,7 @@ fn what_is_lost_is_not_complete() {
     let report = hang(&read_folder(folder.path()));
     assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Unclear, &[][..]));
     assert_eq!((report.hung.len(), &report.open[0].waiting_ranks[..]), (0, &[1, 2, 3][..]));
-    let verdict = report::hang::verdict(&report);
+    let verdict = nccl_stacks::answers::hang::document::verdict(&report);
     assert!(verdict.ends_with("The recording lacks 4 records for which there was no space."), "{verdict}");
 }
 
@@ -157,7 +157,7 @@ fn what_was_switched_off_does_not_hang() {
         counted_job(folder.path(), [6; 4], recorded);
         set(folder.path(), 0, header::LEFT_OUT, left_out);
         let report = hang(&read_folder(folder.path()));
-        let verdict = report::hang::verdict(&report);
+        let verdict = nccl_stacks::answers::hang::document::verdict(&report);
         assert_eq!((report.outcome, &report.culprits[..]), (outcome, &[][..]), "{verdict}");
         let said = "3 calls and events while the program had switched recording off";
         assert_eq!(verdict.ends_with(&format!(" The recording lacks {said}.")), left_out > 0, "{verdict}");

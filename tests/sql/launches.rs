@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::reduction::stack_report;
+use nccl_stacks::answers::stacks::reduction::stack_report;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::{Captured, Captures};
 use nccl_stacks::attribution::launches;

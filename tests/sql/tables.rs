@@ -16,10 +16,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use nccl_stacks::document::results::Unit;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load, load_input};
-use nccl_stacks::report::results::Unit;
 use nccl_stacks::sql::header::Header;
 use nccl_stacks::sql::queries::NamedQuery;
 use nccl_stacks::sql::ranks::{Compare, RankRows};

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::report::{Answer, Form, StacksAnswer};
+use crate::answers::stacks::document::StacksAnswer;
+use crate::document::{Answer, Form};
 use clap::{Arg, Args};
 
 use super::words::form_of;

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::analysis::cost::Order;
-use crate::analysis::diff::Bound;
-use crate::ranks::change::RankChangeBound;
-use crate::report::diff::DiffAnswer;
+use crate::answers::cost::Order;
+use crate::answers::diff::Bound;
+use crate::answers::diff::document::DiffAnswer;
+use crate::answers::ranks::change::RankChangeBound;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueHint};
 use clap_complete::Shell;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::report::describe::DescribeAnswer;
+use crate::answers::describe::document::DescribeAnswer;
 use clap::Args;
 
 use super::answering::{Answering, forms};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::report::hang::HangAnswer;
+use crate::answers::hang::document::HangAnswer;
 use crate::time::Ns;
 use clap::Args;
 

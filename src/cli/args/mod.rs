@@ -17,8 +17,9 @@ mod words;
 
 use std::path::PathBuf;
 
-use crate::analysis::cost::Order;
-use crate::report::{StacksAnswer, Weight};
+use crate::answers::cost::Order;
+use crate::answers::stacks::document::StacksAnswer;
+use crate::answers::stacks::weight::Weight;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use answering::Answering;

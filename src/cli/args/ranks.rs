@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::answers::ranks::document::RankAnswer;
+pub(crate) use crate::answers::ranks::reduction::GivenRank as RankOf;
+use crate::answers::ranks::verdict::RankBound;
 use crate::operations::clocks::ClockMode;
-pub(crate) use crate::ranks::reduction::GivenRank as RankOf;
-use crate::ranks::verdict::RankBound;
-use crate::report::ranks::RankAnswer;
 use clap::Args;
 
 use super::answering::{Answering, forms};

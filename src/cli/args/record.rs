@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use crate::report::format::count;
+use crate::document::format::count;
 use nccl_stacks_recorder_format::layout::{RECORD, RING_RECORDS};
 
 use super::size::parse_size;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::report::recorded::RecordsAnswer;
+use crate::answers::records::document::RecordsAnswer;
 use clap::Args;
 
 use super::answering::{Answering, forms};

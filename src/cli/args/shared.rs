@@ -3,8 +3,8 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
-use crate::analysis::grouping::{GroupBy, Grouping};
-use crate::analysis::steps::StepRange;
+use crate::answers::stacks::grouping::{GroupBy, Grouping};
+use crate::answers::stacks::steps::StepRange;
 use crate::attribution::launches::WindowOn;
 use crate::parts::InputFile;
 use crate::run::{Start, WindowChoice};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::ranks::what_if::Rule;
-use crate::report::ranks::WhatIfAnswer;
+use crate::answers::ranks::document::WhatIfAnswer;
+use crate::answers::ranks::what_if::Rule;
 use clap::Args;
 
 use super::answering::{Answering, forms};

@@ -1,9 +1,10 @@
 //! Options whose value is one of a few words, each with what it means to the library.
 
-use crate::analysis::cost::Order;
+use crate::answers::cost::Order;
+use crate::answers::stacks::weight::Weight;
 use crate::attribution::launches::WindowOn;
+use crate::document::{Answer, Form};
 use crate::operations::clocks::ClockMode;
-use crate::report::{Answer, Form, Weight};
 use crate::time::TimeRule;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 

@@ -1,10 +1,9 @@
 //! Notes on coverage: how many kernels have a launch and by what evidence, and what the stacks leave out.
 
-use crate::analysis::stacks::{Coverage, StackReport, Unattributed, UnattributedKernel};
+use crate::answers::stacks::data::{Coverage, StackReport, Unattributed, UnattributedKernel};
 use crate::attribution::capture::CaptureTally;
 use crate::attribution::launches::{Evidence, Reason, WindowOn};
-use crate::report;
-use crate::report::format::{count, duration, kernels, shorten_right, visible};
+use crate::document::format::{count, duration, kernels, shorten_right, visible};
 
 use crate::cli::terminal::{detail, note};
 
@@ -52,7 +51,7 @@ pub(crate) fn joined(report: &StackReport) {
 
 /// What ran besides the requested collectives, if the answer does not show it.
 pub(crate) fn not_asked(report: &StackReport) {
-    report::beside(&report.not_asked).for_each(|text| note(&text));
+    crate::answers::stacks::document::beside(&report.not_asked).for_each(|text| note(&text));
 }
 
 /// `392 of 392 kernels attributed: 98 by correlation, 294 by graph replay; 0 without a launch`

@@ -1,12 +1,11 @@
 //! Notes on a diff: what it leaves out, what makes its traces hard to compare, and which bounds are exceeded.
 
-use crate::analysis::cost::Order;
-use crate::analysis::delta::Per;
-use crate::analysis::diff::{Bound, Diff};
-use crate::analysis::launching_steps::LaunchingSteps;
-use crate::ranks::change::RankChanges;
-use crate::report;
-use crate::report::format::{change, count, duration, kernels, value};
+use crate::answers::cost::Order;
+use crate::answers::diff::delta::{Per, change, value};
+use crate::answers::diff::{Bound, Diff};
+use crate::answers::ranks::change::RankChanges;
+use crate::answers::stacks::launching_steps::LaunchingSteps;
+use crate::document::format::{count, duration, kernels};
 use crate::time::Ns;
 
 use crate::cli::terminal::note;
@@ -54,7 +53,7 @@ fn of_steps(per: Per, [before, after]: [&LaunchingSteps; 2]) {
             "Note: the sums are over {before} steps before and {after} after; without --total steps are compared"
         ));
     }
-    if let (Per::Step, Some(differ)) = (per, report::diff::other_steps([before, after])) {
+    if let (Per::Step, Some(differ)) = (per, crate::answers::diff::document::other_steps([before, after])) {
         note(&format!("Note: {differ}; --step chooses one of each"));
     }
 }
@@ -70,7 +69,7 @@ pub(crate) fn exceeded(diff: &Diff, bounds: &[&Bound]) -> String {
     let line = |bound: &&Bound| {
         let delta = diff.delta(bound.measure);
         let [before, after] = [delta.before, delta.after].map(|number| value(bound.measure, number));
-        let per = if bound.measure == Order::Mean { "" } else { report::diff::suffix(diff.per) };
+        let per = if bound.measure == Order::Mean { "" } else { crate::answers::diff::document::suffix(diff.per) };
         format!("Exceeded: {}: {before} before, {after} after{per}, {}", bound.text, change(bound.measure, delta))
     };
     bounds.iter().map(line).collect::<Vec<_>>().join("\n")

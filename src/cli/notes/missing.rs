@@ -1,8 +1,8 @@
 //! Why there is no answer, and what the trace has instead.
 
-use crate::analysis::missing::{Communication, Missing, NameCount};
-use crate::report::format::{WIDTH_WITHOUT_SCREEN, count, duration, kernels, visible};
-use crate::report::lists::name_counts;
+use crate::answers::window::lists::name_counts;
+use crate::answers::window::missing::{Communication, Missing, NameCount};
+use crate::document::format::{WIDTH_WITHOUT_SCREEN, count, duration, kernels, visible};
 
 use super::some_names;
 use crate::cli::terminal::stderr_size;

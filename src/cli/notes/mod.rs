@@ -8,12 +8,12 @@ mod window;
 
 use std::path::Path;
 
+use crate::answers::damage::lines::store_lines;
 use crate::damage::Damage;
+use crate::document::format::{count, duration, kernels, size, visible};
 use crate::export::cut::Copied;
 use crate::input::containers::{Findings, InnerDamage};
 use crate::load::Loaded;
-use crate::report::damage_lines::store_lines;
-use crate::report::format::{count, duration, kernels, size, visible};
 use crate::run::WindowChoice;
 use crate::run::inputs::is_named_like_a_trace;
 use crate::store::Store;

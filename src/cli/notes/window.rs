@@ -1,7 +1,7 @@
 //! Notes on the window: which was taken, or why there is none, with the options that choose one.
 
-use crate::report::format::{duration, shell_word, thread, visible};
-use crate::report::lists::candidates;
+use crate::answers::window::lists::{candidates, thread};
+use crate::document::format::{duration, shell_word, visible};
 use crate::run::{Again, Chosen, WindowError};
 use crate::time::{Ns, Window};
 

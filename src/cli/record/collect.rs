@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use crate::document::format::{count, size};
 use crate::error::Error;
-use crate::report::format::{count, size};
 use crate::run::inputs::record_files;
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::report::format::{count, size};
+use crate::document::format::{count, size};
 use nccl_stacks_recorder_format::Header;
 use nccl_stacks_recorder_format::layout::RINGS_AT;
 

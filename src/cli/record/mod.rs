@@ -14,7 +14,7 @@ mod verdicts;
 
 use std::io::Write;
 
-use crate::report::format::shell_word;
+use crate::document::format::shell_word;
 
 use super::args::Record;
 use super::output::Output;

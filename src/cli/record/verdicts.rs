@@ -4,17 +4,16 @@ use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::analysis::hang::hang;
-use crate::analysis::recorded;
-use crate::analysis::recording::{covered, losses};
+use crate::answers::entries::EntryReport;
+use crate::answers::hang::hang;
+use crate::answers::ranks::data::Compared;
+use crate::answers::ranks::recorded_reductions::RecordedReductions;
+use crate::answers::recording::words::lacks;
+use crate::answers::recording::{covered, losses};
+use crate::answers::records;
+use crate::document::format::{count, visible};
 use crate::operations::clocks::ClockMode;
-use crate::ranks::entries::EntryReport;
-use crate::ranks::recorded_reductions::RecordedReductions;
-use crate::ranks::report::Compared;
 use crate::records::{Keep, Records, merge, read_each, runs};
-use crate::report;
-use crate::report::format::{count, visible};
-use crate::report::recording::lacks;
 
 use super::setup;
 use crate::cli::terminal::say;
@@ -43,7 +42,7 @@ pub(super) fn say_all(folder: &Path) {
     let (read, processes) = (recorded.iter().sum(), recorded.len() as u64);
     say(&format!("Recorded: {} records of {} processes, in {name}", count(read), count(processes)));
     if let Some(of) = covered(&records) {
-        say(&format!("{}. Larger rings: --ring-size", report::recording::covered(&of)));
+        say(&format!("{}. Larger rings: --ring-size", crate::answers::recording::words::covered(&of)));
     }
     for (command, verdict) in verdicts(&records) {
         say(&format!("{command}: {verdict}"));
@@ -67,10 +66,10 @@ fn verdicts(records: &Records) -> Vec<(&'static str, String)> {
     let mut verdicts = Vec::new();
     let hung = hang(records);
     if !hung.is_empty() {
-        verdicts.push(("hang", report::hang::verdict(&hung)));
+        verdicts.push(("hang", crate::answers::hang::document::verdict(&hung)));
     }
     verdicts.extend(ranks(records).map(|verdict| ("ranks", verdict)));
-    verdicts.push(("records", report::recorded::verdict(&recorded::report(records))));
+    verdicts.push(("records", crate::answers::records::document::verdict(&records::report(records))));
     verdicts
 }
 
@@ -80,11 +79,11 @@ fn ranks(records: &Records) -> Option<String> {
     let entries = EntryReport::compare(records);
     if reductions.len() > 1 {
         let compared = Compared::from_reductions(reductions, ClockMode::default()).ok()?;
-        let by_kernels = report::ranks::verdict(&compared.report());
-        let by_calls = report::ranks::entries_verdict(&entries);
+        let by_kernels = crate::answers::ranks::document::verdict(&compared.report());
+        let by_calls = crate::answers::entries::sentences::verdict(&entries);
         return Some(if entries.slow.is_empty() { by_kernels } else { format!("{by_kernels} {}", by_calls.join(" ")) });
     }
     // The full answer says why a group is not judged.
     let is_judged = entries.groups.iter().any(|group| group.not_judged.is_none());
-    is_judged.then(|| report::ranks::entries_verdict(&entries).join(" "))
+    is_judged.then(|| crate::answers::entries::sentences::verdict(&entries).join(" "))
 }

@@ -1,0 +1,264 @@
+//! What every form says of two traces side by side: how much changed, the stacks that changed most, and facts.
+
+use super::measure::suffix;
+use super::summary::damaged;
+use super::{compared, other_steps};
+use crate::answers::cost::Order;
+use crate::answers::diff::delta::{Delta, Per, SideTotals, change, growth, value};
+use crate::answers::diff::{Change, Diff, Side};
+use crate::answers::stacks::origin::Names;
+use crate::answers::stacks::summary::Summary;
+use crate::document::findings::{Document, Finding, FindingKind, Link, Place};
+use crate::document::format::{count, duration, percent, percent_or_unknown, shell_word, shorten_middle, sign};
+use crate::time::Ns;
+
+/// The smallest change that is a finding, as a share of the exposed time, and of the change of all that was measured.
+const NOTABLE: f64 = 0.01;
+
+/// The smallest part of a change of the measured time that the verdict names, as a share of that time. Less is rounding.
+const NOTABLE_PART: f64 = 0.001;
+
+/// The longest name in the verdict.
+const NAME: usize = 160;
+
+/// What all forms say.
+pub(crate) fn document(diff: &Diff) -> Document {
+    Document {
+        title: "What changed".to_owned(),
+        damage: damaged(diff),
+        verdict: verdict(diff),
+        findings: findings(diff),
+        facts: facts(diff),
+        ..Document::default()
+    }
+}
+
+fn delta(diff: &Diff, get: fn(&Side) -> Ns) -> Delta {
+    Delta { before: diff.before.each(get(&diff.before)), after: diff.after.each(get(&diff.after)) }
+}
+
+fn verdict(diff: &Diff) -> Vec<String> {
+    let exposed = delta(diff, |side| side.kernels.totals.exposed_ns);
+    let gpu = delta(diff, |side| side.kernels.totals.gpu_time_ns);
+    let of = |delta: Delta| format!("{} → {}", duration(Ns::rounded(delta.before)), duration(Ns::rounded(delta.after)));
+    let how = |delta: Delta| match delta.growth() {
+        0.0 => "as before".to_owned(),
+        _ => change(Order::GpuTime, delta),
+    };
+    let mut text: Vec<String> = length(diff).into_iter().chain(largest_change(diff)).collect();
+    text.extend([
+        format!("{}.", compared(diff)),
+        format!("Exposed time of these kernels: {}, {}.", of(exposed), how(exposed)),
+        format!("Their GPU time: {}, {}.", of(gpu), how(gpu)),
+    ]);
+    let differ = other_steps([&diff.before.steps, &diff.after.steps]).filter(|_| diff.per == Per::Step);
+    text.extend(differ.map(|differ| format!("The work may have changed: {differ}.")));
+    let without = delta(diff, |side| side.without_launch.exposed_ns);
+    if without.growth() != 0.0 {
+        text.push(format!(
+            "Exposed time of kernels without a launch, which have no stack: {}, {}.",
+            of(without),
+            how(without)
+        ));
+    }
+    text.push(changed(diff));
+    text
+}
+
+/// `3 stacks changed, of which 1 is new and 1 vanished; 4 are as before.`
+fn changed(diff: &Diff) -> String {
+    let is = |n: u64| format!("{} {}", count(n), if n == 1 { "is" } else { "are" });
+    let what = kind(diff);
+    let unchanged = is(diff.unchanged);
+    match diff.changed {
+        0 => format!("No {what} changed; {unchanged} as before."),
+        changed => format!(
+            "{} {what}{} changed, of which {} new and {} vanished; {unchanged} as before.",
+            count(changed),
+            if changed == 1 { "" } else { "s" },
+            is(diff.new),
+            count(diff.vanished),
+        ),
+    }
+}
+
+fn kind(diff: &Diff) -> &'static str {
+    if diff.grouped_by.is_empty() { "stack" } else { "group" }
+}
+
+/// If compute is this share of the change or more, the stacks of collectives do not explain it.
+const MOST: f64 = 0.5;
+
+const COMPUTE: &str = "compute";
+
+/// A part of the measured time, and how long it is.
+type PartTime = (&'static str, fn(&Summary) -> Ns);
+
+/// The parts of the measured time, by what a GPU did.
+const PARTS: &[PartTime] = &[
+    (COMPUTE, |of| of.compute_ns),
+    ("exposed collectives", |of| of.exposed_ns),
+    ("idle", |of| of.wall_ns - of.busy_ns),
+    ("other work", |of| of.busy_ns - of.compute_ns - of.exposed_ns),
+];
+
+/// `Steps take 118.784 ms instead of 77.240 ms (+53.8 %): compute +38.873 ms, idle +5.518 ms.` `None` if nothing was measured.
+fn length(diff: &Diff) -> Option<String> {
+    let all = part(diff, |of| of.wall_ns);
+    if all.before <= 0.0 || all.after <= 0.0 {
+        return None;
+    }
+    let subject = match diff.per {
+        Per::Step => "Steps take",
+        _ => "What was measured takes",
+    };
+    let per = if diff.per == Per::Call { suffix(diff.per) } else { "" };
+    let [before, after] = [all.before, all.after].map(|time| duration(Ns::rounded(time)));
+    let is_same = before == after;
+    let share = all.growth() / all.before;
+    let first = match is_same {
+        true => format!("{subject} {after}{per}, as before"),
+        false => format!("{subject} {after}{per} instead of {before} ({}{})", sign(share), percent(share.abs())),
+    };
+    let mut parts: Vec<(&str, f64)> = PARTS.iter().map(|(name, get)| (*name, part(diff, *get).growth())).collect();
+    parts.retain(|(_, growth)| growth.abs() >= NOTABLE_PART * all.before.max(all.after));
+    parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    let parts: Vec<String> =
+        parts.into_iter().map(|(name, by)| format!("{name} {}", growth(Order::GpuTime, by))).collect();
+    let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
+    let several = [&diff.before, &diff.after].iter().any(|side| side.summary.gpus > 1);
+    let elsewhere = match unexplained_compute(diff) {
+        Some(_) => " Most of that is compute: --kernel-name '*' compares the stacks of all kernels.",
+        None => "",
+    };
+    Some(format!("{first}{parts}{}.{elsewhere}", if several { " (means of the GPUs)" } else { "" }))
+}
+
+/// A part of what was measured, as a mean of the GPUs.
+fn part(diff: &Diff, get: fn(&Summary) -> Ns) -> Delta {
+    let of = |side: &Side| side.each(get(&side.summary)) / side.summary.gpus.max(1) as f64;
+    Delta { before: of(&diff.before), after: of(&diff.after) }
+}
+
+/// The compute, if most of the change is that and the stacks of these kernels do not have it.
+fn unexplained_compute(diff: &Diff) -> Option<Delta> {
+    let growth = |(_, get): &PartTime| part(diff, *get).growth();
+    let (name, get) = PARTS.iter().max_by(|a, b| growth(a).abs().total_cmp(&growth(b).abs()))?;
+    let (compute, all) = (part(diff, *get), part(diff, |of| of.wall_ns));
+    let chosen = delta(diff, |side| side.kernels.totals.gpu_time_ns);
+    let is_most = *name == COMPUTE && compute.growth() / all.growth() >= MOST;
+    (is_most && chosen.growth() / compute.growth() < MOST).then_some(compute)
+}
+
+/// The finding that most of the change is compute.
+fn compute_finding(diff: &Diff) -> Option<Finding> {
+    let compute = unexplained_compute(diff)?;
+    let [before, after] = [&diff.before.trace, &diff.after.trace].map(|trace| shell_word(trace));
+    let all = part(diff, |of| of.wall_ns).growth();
+    Some(Finding {
+        kind: FindingKind::Change,
+        cost: format!("{} compute{}", change(Order::GpuTime, compute), suffix(diff.per)),
+        cost_ns: Some(Ns::rounded(compute.growth())),
+        what: "Kernels that are no collectives".to_owned(),
+        evidence: vec![format!("It is {} of the change.", percent(compute.growth() / all))],
+        advice: Some(format!("compare the stacks of all kernels: nccl-stacks diff {before} {after} --kernel-name '*'")),
+        is_better: compute.growth() < 0.0,
+        ..Finding::default()
+    })
+}
+
+/// The stack that grew most, or shrank most if none grew. `None` if none changed in time.
+fn largest_change(diff: &Diff) -> Option<String> {
+    let names = Names::new(diff.changes.iter().map(Change::naming));
+    let measures = [(Order::Exposed, "exposed"), (Order::GpuTime, "GPU time")];
+    let (measure, noun) =
+        measures.into_iter().find(|(measure, _)| diff.changes.iter().any(|change| change.growth(*measure) != 0.0))?;
+    let by = |at: &usize| diff.changes[*at].growth(measure);
+    let largest = |sign: f64| {
+        (0..diff.changes.len())
+            .rev()
+            .max_by(|a, b| (sign * by(a)).total_cmp(&(sign * by(b))))
+            .filter(|at| sign * by(at) > 0.0)
+    };
+    let what = kind(diff);
+    let (at, lead) = match largest(1.0) {
+        Some(at) => (at, format!("The {what} that grew most")),
+        None => (largest(-1.0)?, format!("No {what} grew; the one that shrank most")),
+    };
+    let of = &diff.changes[at];
+    let name = match of.telling.is_empty() {
+        true => "(no frames)".to_owned(),
+        false => shorten_middle(&names.name(at).join(" in "), NAME),
+    };
+    let fate = super::measure::fate(of).map_or(String::new(), |fate| format!(" ({fate})"));
+    let by = change(measure, delta_of(of, measure));
+    Some(format!("{lead} is {name}{fate}: {by} {noun}{}.", suffix(diff.per)))
+}
+
+/// A measure of a stack; 0 in a trace without it.
+fn delta_of(change: &Change, measure: Order) -> Delta {
+    let of_side = |side: Option<SideTotals>| side.map_or(0.0, |of_side| of_side.by(measure));
+    Delta { before: of_side(change.before), after: of_side(change.after) }
+}
+
+/// `1 kernel per step`
+fn kernels(number: f64, per: &str) -> String {
+    format!("{} kernel{}{per}", value(Order::Count, number), if number == 1.0 { "" } else { "s" })
+}
+
+fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
+    let both = |get: &dyn Fn(&Side) -> String| format!("{} → {}", get(&diff.before), get(&diff.after));
+    let share = |side: &Side, time: Ns| percent_or_unknown(side.summary.share(time));
+    vec![
+        ("Steps", both(&|side| count(side.steps.count))),
+        ("Window", both(&|side| duration(side.summary.wall_ns))),
+        ("Compute", both(&|side| share(side, side.summary.compute_ns))),
+        ("Collectives", both(&|side| share(side, side.summary.collectives_ns))),
+        ("Exposed", both(&|side| share(side, side.summary.exposed_ns))),
+        ("Kernels", both(&|side| count(side.kernels.totals.count))),
+        ("Outside of it", both(&|side| count(side.kernels_outside))),
+    ]
+}
+
+/// Compute that changed more than these stacks, then the stacks whose exposed time changed most.
+fn findings(diff: &Diff) -> Vec<Finding> {
+    let names = Names::new(diff.changes.iter().map(Change::naming));
+    let mut order: Vec<usize> = (0..diff.changes.len()).collect();
+    let growth = |at: usize| diff.changes[at].growth(Order::Exposed);
+    // Regressions come first.
+    order.sort_by(|a, b| growth(*b).total_cmp(&growth(*a)));
+    let better = order.iter().rev().copied().filter(|at| growth(*at) < 0.0).collect::<Vec<_>>();
+    order.retain(|at| growth(*at) > 0.0);
+    order.extend(better);
+    let all = part(diff, |of| of.wall_ns).growth().abs();
+    let least = NOTABLE * diff.before.kernels.by(Order::Exposed).max(diff.after.kernels.by(Order::Exposed)).max(all);
+    let notable = order.into_iter().filter(|at| growth(*at) != 0.0 && growth(*at).abs() >= least);
+    let per = suffix(diff.per);
+    let finding = |at: usize| {
+        let of = &diff.changes[at];
+        let Delta { before, after } = delta_of(of, Order::Count);
+        let [mean_before, mean_after] = [of.before, of.after].map(|side| super::measure::value(side, Order::Mean));
+        let text = match (of.before, of.after) {
+            (None, _) => format!("New: {}, mean {mean_after}.", kernels(after, per)),
+            (_, None) => format!("Vanished: it had {}, mean {mean_before}.", kernels(before, per)),
+            _ if before == after => {
+                format!("{}, as before, mean {mean_before} → {mean_after}.", kernels(after, per))
+            }
+            _ => {
+                format!("{} → {}, mean {mean_before} → {mean_after}.", value(Order::Count, before), kernels(after, per))
+            }
+        };
+        Finding {
+            kind: FindingKind::Change,
+            cost_ns: Some(Ns::rounded(growth(at))),
+            place: Place { line: of.telling.first().cloned(), row: Some(at), ..Place::default() },
+            cost: format!("{} exposed{per}", change(Order::Exposed, delta_of(of, Order::Exposed))),
+            what: if of.telling.is_empty() { "(no frames)".to_owned() } else { names.name(at).join(" in ") },
+            evidence: vec![text],
+            is_better: growth(at) < 0.0,
+            link: Some(Link { text: "Before and after", view: "diff", stack: Some(at), ..Link::default() }),
+            ..Finding::default()
+        }
+    };
+    compute_finding(diff).into_iter().chain(notable.map(finding)).collect()
+}

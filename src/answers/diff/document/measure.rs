@@ -1,0 +1,92 @@
+//! The measures of a stack in both traces, as cells, and what they are divided by.
+
+use std::collections::BTreeMap;
+
+use crate::answers::cost::Order;
+use crate::answers::diff::delta;
+use crate::answers::diff::delta::{Fate, NotPerStep, Per, SideTotals};
+use crate::answers::diff::{Change, Diff};
+use crate::answers::stacks::launching_steps::LaunchingSteps;
+use crate::document::format::{count, visible};
+
+/// A measure on one side; `-` if the trace does not have the stack.
+pub(crate) fn value(side: Option<SideTotals>, measure: Order) -> String {
+    side.map_or("-".to_owned(), |of_side| delta::value(measure, of_side.by(measure)))
+}
+
+/// ` per step`, which follows a divided measure.
+pub fn suffix(per: Per) -> &'static str {
+    match per {
+        Per::Step => " per step",
+        Per::Call => " per call",
+        Per::Total => "",
+    }
+}
+
+/// What both traces are divided by, why, and how many of it each has: `Per step: 3 steps before, 6 after`.
+pub fn compared(diff: &Diff) -> String {
+    let calls = [&diff.before, &diff.after].map(|side| side.kernels.totals.count);
+    by_what(diff.per, diff.not_per_step, [&diff.before.steps, &diff.after.steps], ("call", calls))
+}
+
+/// The same for any two runs. `calls` measures the work where no step is marked: a noun, and its number in each run.
+pub(crate) fn by_what(
+    per: Per,
+    not_per_step: Option<NotPerStep>,
+    steps: [&LaunchingSteps; 2],
+    (call, calls): (&str, [u64; 2]),
+) -> String {
+    let of = |what: &str, [before, after]: [u64; 2]| {
+        let plural = if before == 1 { "" } else { "s" };
+        format!("{} {what}{plural} before, {} after", count(before), count(after))
+    };
+    let counted = of("step", steps.map(|steps| steps.count));
+    let calls = of(call, calls);
+    let has_steps = steps.iter().any(|steps| steps.count > 0);
+    match (per, not_per_step) {
+        (Per::Step, _) => format!("Per step: {counted}"),
+        (Per::Total, _) if !has_steps => "In all".to_owned(),
+        (Per::Total, _) => format!("In all: {counted}"),
+        (Per::Call, Some(NotPerStep::OtherKind)) => {
+            let [before, after] = steps.map(|steps| names(&steps.names));
+            format!("Per {call}: {calls}; their steps are of different kinds: {before}, and {after}")
+        }
+        (Per::Call, Some(NotPerStep::NotMarked)) if has_steps => {
+            format!("Per {call}: {calls}; not all that was traced marks steps: {counted}")
+        }
+        (Per::Call, _) => format!("Per {call}: {calls}; no step is marked"),
+    }
+}
+
+/// Says so if the steps have different names, as with different batch sizes: the runs may have done different work.
+pub fn other_steps([before, after]: [&LaunchingSteps; 2]) -> Option<String> {
+    let differ = !before.names.keys().eq(after.names.keys());
+    differ
+        .then(|| format!("the steps have other names: {} before, {} after", names(&before.names), names(&after.names)))
+}
+
+/// `step[DECODE bs=1] ×3, step[EXTEND bs=1] ×1`; a single name has no number.
+fn names(names: &BTreeMap<String, u64>) -> String {
+    match names.iter().collect::<Vec<_>>()[..] {
+        [] => "none".to_owned(),
+        [(name, _)] => visible(name).into_owned(),
+        ref several => {
+            let one = |(name, steps): &(&String, &u64)| format!("{} ×{}", visible(name), count(**steps));
+            several.iter().map(one).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// The change of a stack that both traces have; `None` for others.
+pub(crate) fn change(stack: &Change, measure: Order) -> Option<String> {
+    stack.delta(measure).map(|delta| delta::change(measure, delta))
+}
+
+/// `new` or `vanished`; `None` for a stack that both traces have.
+pub(crate) fn fate(stack: &Change) -> Option<&'static str> {
+    match stack.fate() {
+        Fate::New => Some("new"),
+        Fate::Vanished => Some("vanished"),
+        Fate::Changed => None,
+    }
+}

@@ -1,0 +1,55 @@
+//! Two traces side by side, as a page.
+
+use std::io;
+
+use super::DiffAnswer;
+use super::measure::value;
+use crate::answers::cost::Order;
+use crate::answers::diff::delta::{Per, growth};
+use crate::answers::diff::{Change, Diff};
+use crate::answers::stacks::origin::labels;
+use crate::document::answer::Answer;
+use crate::document::format::shorten_middle;
+use crate::document::html::Page;
+use crate::document::table::{Cell, Column, Table, name, number};
+
+/// The longest name outside of the page's documents: C++ and compiled code have names of any length.
+const NAME: usize = 400;
+
+pub(crate) fn page<'a>(answer: &DiffAnswer<'a>) -> io::Result<Page<'a>> {
+    let DiffAnswer { diff, on_page } = answer;
+    let mut labels = labels(diff.changes.iter().map(Change::naming));
+    labels.iter_mut().flatten().for_each(|name| *name = shorten_middle(name, NAME));
+    let names = format!("{} → {}", diff.before.trace, diff.after.trace);
+    let mut page = answer.page_of("diff", names, &on_page.notes)?;
+    page.document.findings.iter_mut().for_each(|finding| finding.what = shorten_middle(&finding.what, NAME));
+    let commands = on_page.commands(
+        "diff",
+        "diff ",
+        &[
+            ("The changes, as a table", ""),
+            ("Everything, for programs", " --format json --output diff.json"),
+            ("For CI: exit code 5 if exposed time grows by a tenth", " --fail-if 'exposed>+10%'"),
+        ],
+    );
+    Ok(Page { sheets: vec![table(diff, &labels)], commands, labels, ..page })
+}
+
+/// The context is the stack's label.
+const COLUMNS: &[Column<Change, String>] = &[
+    number("", "count before").read(|of, _| Cell::Text(value(of.before, Order::Count))),
+    number("", "after").read(|of, _| Cell::Text(value(of.after, Order::Count))),
+    number("", "exposed before").read(|of, _| Cell::Text(value(of.before, Order::Exposed))),
+    number("", "after").read(|of, _| Cell::Text(value(of.after, Order::Exposed))),
+    number("", "change").read(|of, _| Cell::Text(growth(Order::Exposed, of.growth(Order::Exposed)))),
+    name("from").read(|_, label| Cell::Text(label.clone())),
+];
+
+fn table(diff: &Diff, labels: &[Vec<String>]) -> Table {
+    let title = match diff.per {
+        Per::Step => "Stacks that changed, per step",
+        Per::Call => "Stacks that changed, per call",
+        Per::Total => "Stacks that changed",
+    };
+    Table::new("changes", title, COLUMNS, diff.changes.iter().zip(labels.iter().map(|label| label.join(" in "))))
+}

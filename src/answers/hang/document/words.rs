@@ -1,0 +1,259 @@
+//! Sentences about what the records prove, and what to do about it first.
+
+use crate::answers::hang::{Evidence, EvidenceKind, HangReport, HungGroup, NcclWarning, RankProcess};
+use crate::document::format::{count, duration, ranks, shell_word, shorten_right, visible};
+use crate::operation::Source;
+use crate::time::Ns;
+
+/// A rank is said to be idle from this time on.
+const IDLE: Ns = Ns(1_000_000_000);
+
+/// So many letters of a warning are shown.
+const LONGEST_WARNING: usize = 160;
+
+/// With more processes, how to look at one of them is said in general.
+const COMMANDS: usize = 2;
+
+/// A text with its first letter in upper case.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// An operation with its sequence number: `all_reduce 17`.
+pub(crate) fn operation(collective: Option<&str>, sequence: Option<i64>) -> String {
+    let name = collective.unwrap_or("an operation");
+    sequence.map_or(name.to_owned(), |sequence| format!("{name} {sequence}"))
+}
+
+/// A process by its number, host and GPU: `process 10207 (n2, GPU 3)`.
+pub(crate) fn process(of: &RankProcess) -> String {
+    located(of.pid, of.host.as_deref(), of.gpu)
+}
+
+fn located(pid: Option<i64>, host: Option<&str>, gpu: Option<i64>) -> String {
+    let pid = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
+    let host = host.map(|host| visible(host).into_owned());
+    let parts: Vec<String> = host.into_iter().chain(gpu.map(|gpu| format!("GPU {gpu}"))).collect();
+    if parts.is_empty() { pid } else { format!("{pid} ({})", parts.join(", ")) }
+}
+
+/// What NCCL warned of, with the process that did first: `NCCL warned on process 200 (n2, GPU 0): "NET/IB : …".`
+pub(crate) fn warned(of: &NcclWarning) -> String {
+    let who = located(of.pid, of.host.as_deref(), of.gpu);
+    let more = match of.process_count {
+        0 | 1 => String::new(),
+        n => format!(" and {} more", count(n - 1)),
+    };
+    let often = if of.count > of.process_count { format!(", {} times", count(of.count)) } else { String::new() };
+    let why = status(&of.text).map_or(String::new(), |why| format!(" {why}"));
+    format!("NCCL warned on {who}{more}{often}: \"{}\".{why}", shorten_right(&visible(&of.text), LONGEST_WARNING))
+}
+
+/// What the status of an InfiniBand completion means, as verbs.h numbers them.
+fn status(text: &str) -> Option<&'static str> {
+    let number = text.split_once("status=")?.1;
+    let digits = number.find(|letter: char| !letter.is_ascii_digit()).map_or(number, |end| &number[..end]);
+    match digits {
+        "5" => Some("Status 5 is a request that was flushed: an error before it stopped the connection."),
+        "12" => Some("Status 12 means that the other side did not answer: its process is gone, or the link is down."),
+        "13" => Some("Status 13 means that the other side had no room to receive."),
+        _ => None,
+    }
+}
+
+/// Where a rank at fault is: `Rank 3 is process 10207 (n2, GPU 3), rank 1 of tp 3.` `None` without a rank.
+pub(crate) fn whereabouts(of: &RankProcess) -> Option<String> {
+    let of_group = || of.group.as_ref().map(|group| format!(" of {}", visible(group))).unwrap_or_default();
+    // A rank that lacks what others have enqueued has been idle for a moment in any case.
+    let idle = of.idle_ns.filter(|idle| *idle >= IDLE);
+    let idle =
+        idle.map_or(String::new(), |idle| format!(" Its last operation is {} older than the newest.", duration(idle)));
+    let who = process(of);
+    let said = match (of.rank, of.place) {
+        (Some(rank), Some(place)) => format!("Rank {rank} is {who}, rank {place}{}.", of_group()),
+        (Some(rank), None) => format!("Rank {rank} is {who}."),
+        (None, place) => format!("Rank {}{} is {who}.", place?, of_group()),
+    };
+    Some(said + &idle)
+}
+
+/// The command that shows what a process does; `None` where its number or host is not known for certain.
+pub(crate) fn command(of: &RankProcess) -> Option<String> {
+    let (pid, host) = of.pid.zip(of.host.as_ref()).filter(|_| of.is_unique)?;
+    Some(format!("ssh {} py-spy dump --pid {pid}", shell_word(host)))
+}
+
+/// The verb form for one rank or for several.
+fn verb<'a>(ranks: &[u32], one: &'a str, several: &'a str) -> &'a str {
+    if ranks.len() == 1 { one } else { several }
+}
+
+/// A piece of evidence as a sentence.
+pub(crate) fn sentence(of: &Evidence) -> String {
+    let (here, there) = (of.here.as_deref().unwrap_or("?"), of.there.as_deref().unwrap_or("?"));
+    let (who, peers) = (ranks(&of.ranks), ranks(&of.peers));
+    let what = operation(of.collective.as_deref(), of.sequence);
+    let name = of.collective.as_deref().unwrap_or("operations");
+    let wait = verb(&of.peers, "waits", "wait");
+    capital(&match of.kind {
+        EvidenceKind::NeverEnqueued => {
+            let last = match of.last {
+                Some(last) if of.ranks.len() == 1 => format!("; the last it enqueued is {last}"),
+                Some(last) => format!("; the last they enqueued is {last}"),
+                None => "; no operation of the group is recorded there".to_owned(),
+            };
+            format!("{who} did not enqueue {what}, in which {peers} {wait}{last}.")
+        }
+        EvidenceKind::Stuck | EvidenceKind::StuckRooted => {
+            let from =
+                of.last.filter(|last| Some(*last) != of.sequence).map_or(String::new(), |last| format!(" to {last}"));
+            let is = if from.is_empty() { "is" } else { "are" };
+            let have = verb(&of.peers, "has", "have");
+            let rooted = match of.kind {
+                EvidenceKind::StuckRooted => " It may end on some ranks before others take part.",
+                _ => "",
+            };
+            format!("{what}{from} {is} incomplete on {who}, while {peers} {have} completed {}{rooted}", completed(of))
+        }
+        EvidenceKind::NoOperations => {
+            let (its, are) = if of.ranks.len() == 1 { ("the dump", "has") } else { ("the dumps", "have") };
+            format!("{its} of {who} {are} no operation: what was enqueued there has ended, or is not in the dump.")
+        }
+        EvidenceKind::NoRecords => {
+            format!("{peers} {wait} in {what} for {who}, which left no records.")
+        }
+        EvidenceKind::OtherCollective | EvidenceKind::OtherType | EvidenceKind::OtherSize => {
+            format!("in {what} {who} {} {here}, and {peers} {there}.", verb(&of.ranks, "has", "have"))
+        }
+        EvidenceKind::Undecidable => {
+            format!(
+                "in {what} {who} {} {here}, and {peers} {there}; nothing says who is right.",
+                verb(&of.ranks, "has", "have")
+            )
+        }
+        EvidenceKind::OtherMessage => {
+            let within = of.sequence.map_or(String::new(), |_| format!("in {what} "));
+            let (sends, receives) = (verb(&of.ranks, "sends", "send"), verb(&of.peers, "receives", "receive"));
+            format!("{within}{who} {sends} {} elements to {peers}, which {receives} {}.", number(here), number(there))
+        }
+        EvidenceKind::OtherTotals => {
+            let (sent, received) = (number(here), number(there));
+            format!("in {what} {who} send {sent} elements together and receive {received}: their sizes do not fit.")
+        }
+        EvidenceKind::OtherOrder => {
+            let (started, wait) =
+                (verb(&of.peers, "has started that", "have started that"), verb(&of.ranks, "has", "have"));
+            format!(
+                "{who} {wait} started {what} before {here}, and {peers} {started} first: they wait for each other, most likely."
+            )
+        }
+        EvidenceKind::NoReceive => format!("{who} sends to {peers} ({here}x), which has no receive for that."),
+        EvidenceKind::NoSend => format!("{who} receives from {peers} ({here}x), which has no send for that."),
+        EvidenceKind::FewerCalls => {
+            let by =
+                here.parse::<u64>().ok().zip(there.parse::<u64>().ok()).map(|(here, there)| there.saturating_sub(here));
+            let name = if by == Some(1) && of.collective.is_none() { "operation" } else { name };
+            let by = by.map_or(String::new(), |by| format!(" by {by} {name}"));
+            format!("{who} {}{by}: {here} against {there} on {peers}.", verb(&of.ranks, "lags", "lag"))
+        }
+        EvidenceKind::NoProgress => "no count moved between the last two answers.".to_owned(),
+        EvidenceKind::Progress => format!("between the last two answers the counts of {who} moved."),
+        EvidenceKind::Fault => format!("{who} {}: {here}.", verb(&of.ranks, "is reported", "are reported")),
+    })
+}
+
+/// A number with its thousands apart.
+fn number(text: &str) -> String {
+    text.parse().map_or_else(|_| text.to_owned(), count)
+}
+
+/// Which operations the peers have completed.
+fn completed(of: &Evidence) -> String {
+    let done = of.there.as_deref().and_then(|done| done.parse::<i64>().ok());
+    match (of.sequence.zip(of.last).filter(|(first, last)| last > first), done) {
+        (Some((_, last)), Some(done)) if done < last => format!("those up to {done}."),
+        (Some(_), _) => "them.".to_owned(),
+        (None, _) => "it.".to_owned(),
+    }
+}
+
+/// Whether a rank is among `ranks`, which are sorted.
+pub(crate) fn has(ranks: &[u32], rank: u32) -> bool {
+    ranks.binary_search(&rank).is_ok()
+}
+
+/// Whether all ranks of a group are aborted: then somebody had given up before.
+pub(crate) fn is_aborted(group: &HungGroup) -> bool {
+    let is_abort = |of: &&Evidence| of.kind == EvidenceKind::Fault && of.here.as_deref() == Some("aborted");
+    let aborted: usize = group.evidence.iter().filter(is_abort).map(|of| of.ranks.len()).sum();
+    aborted > 0 && aborted >= group.name.ranks.len() && group.evidence.iter().all(|of| is_abort(&of))
+}
+
+/// What to do first about a group, after `First: `; `None` if it only waits for others.
+pub(crate) fn advice(report: &HangReport, group: &HungGroup) -> Option<String> {
+    // Nothing shows which rank is at fault.
+    let is_open = report.culprits.is_empty();
+    let of = |blamed: &[u32]| -> Vec<u32> {
+        blamed.iter().copied().filter(|rank| is_open || has(&group.culprits, *rank)).collect()
+    };
+    let shows = |kind: EvidenceKind| group.evidence.iter().any(|evidence| evidence.kind == kind);
+    if group.distance.is_some_and(|distance| distance > 0) {
+        return None;
+    }
+    if let Some(none) = group.evidence.iter().find(|evidence| evidence.kind == EvidenceKind::NoRecords) {
+        let who = ranks(&none.ranks);
+        let (process, run) =
+            if none.ranks.len() == 1 { ("the process", "it still runs") } else { ("the processes", "they still run") };
+        return Some(format!("look at {process} of {who}: the end of the log, and whether {run}."));
+    }
+    if shows(EvidenceKind::OtherOrder) {
+        return Some(
+            "call both groups in the same order on all ranks, or wait for the end of one before the other is called."
+                .to_owned(),
+        );
+    }
+    if shows(EvidenceKind::OtherMessage) || shows(EvidenceKind::OtherTotals) {
+        return Some(
+            "print the sizes on all ranks before the call: what one sends has to be what the other expects.".to_owned(),
+        );
+    }
+    if !group.odd_ranks.is_empty() || shows(EvidenceKind::Undecidable) {
+        let what = match &group.odd_ranks[..] {
+            _ if group.paths.is_some() => "compare the call paths".to_owned(),
+            [] => "find where the code of these ranks differs".to_owned(),
+            odd => format!("find where the code of {} differs from that of its peers", ranks(odd)),
+        };
+        return Some(format!("{what}: all ranks of a group have to call the same, in the same order."));
+    }
+    let stuck = of(&group.stuck_ranks);
+    if !stuck.is_empty() {
+        let who = ranks(&stuck);
+        return Some(format!(
+            "look at the GPU of {who}: Xid errors in dmesg, nvidia-smi -q, the kernel that runs there."
+        ));
+    }
+    if is_aborted(group) {
+        return Some(
+            "find the first error in the logs before that: NCCL WARN, Watchdog, a Python traceback.".to_owned(),
+        );
+    }
+    let is_answer = group.name.source == Source::RAS.name();
+    let is_known = [EvidenceKind::NoProgress, EvidenceKind::Progress, EvidenceKind::Fault].into_iter().any(shows);
+    if shows(EvidenceKind::FewerCalls) && is_answer && !is_known {
+        return Some("ask again, and give both answers: if no count has moved, it hangs.".to_owned());
+    }
+    let missing = of(&group.missing_ranks);
+    let who = ranks(&missing);
+    let own = |process: &&RankProcess| process.group.as_ref() == Some(&group.name.group);
+    let commands: Vec<String> = report.processes.iter().filter(own).filter_map(command).take(COMMANDS + 1).collect();
+    let how = match &commands[..] {
+        all if !all.is_empty() && all.len() <= COMMANDS => all.join("; "),
+        _ => "py-spy dump --pid PID".to_owned(),
+    };
+    Some(match missing.len() {
+        0 => return None,
+        1 => format!("check whether the process of {who} still runs, and in which function: {how}."),
+        _ => format!("check whether the processes of {who} still run, and in which function: {how}."),
+    })
+}

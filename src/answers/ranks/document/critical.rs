@@ -1,0 +1,251 @@
+//! The critical path in the comparison of ranks: what it consists of, by kind and by line, and its pieces as slices of a trace.
+
+use std::io::{self, Write};
+
+use serde_json::Map;
+
+use super::lanes::PathSpan;
+use crate::answers::ranks::critical::{CriticalPath, OTHERS, PathLine, PlacedPiece};
+use crate::answers::ranks::data::{Compared, RankReport};
+use crate::answers::ranks::hidden::WhyExposed;
+use crate::answers::ranks::timeline::Axis;
+use crate::answers::ranks::verdict::WORTH;
+use crate::chrome::{TraceWriter, Track};
+use crate::document::Screen;
+use crate::document::findings::{FINDINGS, Finding, FindingKind, Link, Place};
+use crate::document::format::{count, duration, percent, shorten_right, visible};
+use crate::document::table::{Cell, Column, Table, name, number, words};
+use crate::names::calls::Work;
+use crate::names::kernels::short_kernel;
+use crate::operation::ranges::ranges;
+use crate::replay::build::OUTSIDE;
+use crate::replay::critical::PathKind;
+use crate::replay::findings::{LateWork, Reruns};
+use crate::time::{Ns, Window};
+
+/// How many lines are shown.
+const LINES: usize = 8;
+
+/// The most characters of a list of ranks.
+const RANKS: usize = 16;
+
+/// Calls that allocate or free the GPU's memory.
+const ALLOCATIONS: &[&str] = &["cudaMalloc", "cudaFree", "hipMalloc", "hipFree"];
+
+/// The context is the path's length in ns, and its number of steps.
+const COLUMNS: &[Column<PathLine, (i64, u32)>] = &[
+    number("", "on the path").read(|line, (_, steps)| Cell::Time(Ns(line.path_ns / i64::from((*steps).max(1))))),
+    number("", "share").read(|line, (length, _)| share(line.path_ns, *length)),
+    number("", "without it").read(|line, (length, _)| match line.without_it_saves_ns {
+        Some(saves) if saves > 0 => Cell::Text(format!("−{}", share(saves, *length).shown())),
+        Some(_) => Cell::Share(0.0),
+        None => Cell::Empty,
+    }),
+    words("", "kind").read(|line, _| Cell::Text(line.kind.name().to_owned())),
+    words("", "ranks").dropped(0).read(|line, _| Cell::Text(shorten_right(&ranges(&line.ranks), RANKS))),
+    name("line").read(|line, _| Cell::Text(visible(shown(line)).into_owned())),
+];
+
+fn share(time: i64, length: i64) -> Cell {
+    Cell::known(Ns(time).share_of(Ns(length)), Cell::Share)
+}
+
+/// Its lines, as a table.
+pub(crate) fn table(path: &CriticalPath) -> Table {
+    let rows = path.lines.iter().map(|line| (line, (path.length_ns, path.steps)));
+    Table::new("critical", "Critical path", COLUMNS, rows)
+}
+
+/// `Critical path of a mean step: CPU 61.2 %, compute 22.0 %`, then its longest lines.
+pub(crate) fn text(path: &CriticalPath, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+    let mut kinds: Vec<_> = path.kinds.iter().filter(|kind| kind.path_ns > 0).collect();
+    kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.path_ns), kind.kind));
+    let kinds =
+        kinds.iter().map(|kind| format!("{} {}", kind.kind.name(), share(kind.path_ns, path.length_ns).shown()));
+    let of = if path.steps > 1 { " of a mean step" } else { "" };
+    let head = format!("Critical path{of}: {}", kinds.collect::<Vec<_>>().join(", "));
+    writeln!(out, "{}", screen.fill(&head))?;
+    out.write_all(table(path).top(LINES).text(screen.width).as_bytes())?;
+    // A short rest is a line as any other.
+    let least = path.lines.iter().take(LINES).map(|line| line.path_ns).min();
+    let is_rest = |line: &&PathLine| line.name == OTHERS && Some(line.path_ns) > least;
+    let (rest, left): (Vec<&PathLine>, Vec<&PathLine>) = path.lines.iter().skip(LINES).partition(is_rest);
+    let sum = |lines: &[&PathLine]| {
+        let sum = Ns(lines.iter().map(|line| line.path_ns).sum());
+        let share = percent(sum.share_of(Ns(path.length_ns)).unwrap_or(0.0));
+        format!("{}, {share}", duration(Ns(sum.0 / i64::from(path.steps.max(1)))))
+    };
+    if !left.is_empty() {
+        writeln!(out, "  … and {} more lines: {}", left.len(), sum(&left))?;
+    }
+    if !rest.is_empty() {
+        writeln!(out, "  … and what is in no function that is kept by name: {}", sum(&rest))?;
+    }
+    Ok(())
+}
+
+/// A line as people see it: of a kernel without its parameters.
+pub(crate) fn shown(line: &PathLine) -> &str {
+    if line.kind == PathKind::Compute { short_kernel(&line.name) } else { &line.name }
+}
+
+/// The lines that the job's length consists of most, by reruns without them; not those of these findings, of which some ranks take longer for them.
+pub(crate) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork]) -> Vec<Finding> {
+    let Some(path) = &report.critical_path else { return Vec::new() };
+    let share = |time: i64| Ns(time).share_of(Ns(path.length_ns)).unwrap_or(0.0);
+    let mut lines: Vec<(&PathLine, i64)> =
+        path.lines.iter().filter_map(|line| Some((line, line.without_it_saves_ns?))).collect();
+    let late: Vec<&str> = late.iter().filter_map(|of| Some(of.culprit()?.name.as_str())).collect();
+    lines.retain(|(line, saves)| share(*saves) >= WORTH && line.name != OUTSIDE && !late.contains(&line.name.as_str()));
+    lines.sort_by_key(|(_, saves)| std::cmp::Reverse(*saves));
+    let finding = |(line, saves): (&PathLine, i64)| Finding {
+        kind: FindingKind::CriticalPath,
+        cost: format!(
+            "up to {} would be saved: {}{}",
+            percent(share(saves)),
+            duration(Ns(saves)),
+            in_steps(report, reruns)
+        ),
+        cost_ns: Some(Ns(saves)),
+        what: shown(line).to_owned(),
+        evidence: vec![format!(
+            "It is {} of the critical path ({}{}, {}). What is saved is that of a rerun in which it takes no time on any rank.",
+            percent(share(line.path_ns)),
+            line.kind.name(),
+            // Without other ranks it is unknown how much of it is waiting.
+            if line.kind == PathKind::Transfer && report.collectives == 0 { " and waiting" } else { "" },
+            crate::document::format::ranks(&line.ranks)
+        )],
+        advice: Some(match line.kind {
+            PathKind::Transfer if report.ranks.len() == 1 => ALONE.to_owned(),
+            PathKind::Transfer if report.absent.is_some() => ABSENT.to_owned(),
+            PathKind::Transfer => transfer_advice(report, line).to_owned(),
+            _ => advice(line).to_owned(),
+        }),
+        place: Place { ranks: line.ranks.clone(), line: Some(line.name.clone()), ..Place::default() },
+        link: Some(Link { text: "The critical path", view: "critical", ..Link::default() }),
+        ..Finding::default()
+    };
+    lines.into_iter().take(FINDINGS).map(finding).collect()
+}
+
+/// ` in 4 steps`
+pub(crate) fn in_steps(report: &RankReport, reruns: &Reruns) -> String {
+    if reruns.steps < 2 || report.has_spans {
+        String::new()
+    } else {
+        format!(" in {} steps", count(reruns.steps.into()))
+    }
+}
+
+/// What to do first about a collective of which only one rank is here.
+const ALONE: &str = "record the other ranks over the same steps, and compare all of them with `nccl-stacks ranks`: that shows how much of it is \
+    waiting for a late rank, and how fast its transfer is.";
+
+/// What to do first about a collective, by why it is not hidden.
+fn transfer_advice(report: &RankReport, line: &PathLine) -> &'static str {
+    let mut stacks = report.stacks.iter().filter(|stack| stack.headline.as_deref() == Some(&line.name));
+    let reason = stacks.find_map(|stack| stack.exposed_for.first().map(|of| of.why));
+    match reason {
+        Some(WhyExposed::LaunchedLate) => {
+            "launch what follows earlier: the next kernel is launched too late to run beside it."
+        }
+        Some(WhyExposed::CpuWaits) => {
+            "launch more before the thread waits for it: until then nothing can run beside it."
+        }
+        Some(WhyExposed::NothingLeft) => "start it earlier in the step: no other kernel is left to run beside it.",
+        Some(WhyExposed::SameStream) => "give it a stream of its own, beside work that does not need it, or send less.",
+        _ => "find work that does not need it to run beside it, or send less: the next kernel waits for it.",
+    }
+}
+
+/// What to do first about a collective of which some ranks are not here.
+const ABSENT: &str =
+    "record the ranks that are not here over the same steps: how much of it is waiting for one of them is not known.";
+
+/// What to do first about a line of the path.
+fn advice(line: &PathLine) -> &'static str {
+    match line.kind {
+        PathKind::Cpu if ALLOCATIONS.contains(&line.name.as_str()) => {
+            "record after a warm-up; if memory is still allocated in steps, look at the settings of the caching allocator."
+        }
+        PathKind::Cpu if line.long_calls_ns * 2 > line.path_ns => {
+            "record after a warm-up: most of it is in a few calls of more than a millisecond, which load modules or allocate memory."
+        }
+        PathKind::Cpu if Work::is_launch(&line.name) => "launch less: CUDA graphs, compiled code, larger kernels.",
+        PathKind::Cpu => {
+            "while it runs, this thread launches nothing: CUDA graphs or compiled code make a part of the model shorter; anything else can be called \
+             less often, or by another thread."
+        }
+        _ => "compare its time with what the GPU can do, or do it less often.",
+    }
+}
+
+/// When its pieces are on the axis of all ranks.
+fn on_axis(compared: &Compared, path: &CriticalPath) -> Vec<Window> {
+    let Compared { job, clocks, .. } = compared;
+    let axis = Axis::new(job, clocks);
+    // How far a rank's pieces are from the axis: the same for all of them, so that they do not overlap.
+    let mut shifts: Vec<Option<Ns>> = vec![None; job.ranks.len()];
+    let place = |piece: &PlacedPiece| {
+        let own = job.reductions[piece.rank].graph.nodes[piece.node as usize].end;
+        let shift = *shifts[piece.rank].get_or_insert_with(|| axis.at(piece.rank, own) - (own - piece.ahead));
+        // Ranks that are aligned apart begin at 0 each.
+        let start = (piece.window.start + shift).max(Ns::ZERO);
+        Window { start, end: (piece.window.end + shift).max(start) }
+    };
+    path.pieces.iter().map(place).collect()
+}
+
+fn piece_name(compared: &Compared, piece: &PlacedPiece) -> String {
+    let node = compared.job.reductions[piece.rank].graph.name(piece.node);
+    match piece.kind {
+        PathKind::Cpu => format!("CPU until {node}"),
+        PathKind::LaunchLatency => format!("launch latency of {node}"),
+        PathKind::Compute | PathKind::Transfer => node.to_owned(),
+        PathKind::Idle => format!("idle before {node}"),
+        PathKind::BlockedUnknown => format!("blocked in {node}, unknown by what"),
+        PathKind::Profiler => format!("profiler in {node}"),
+        PathKind::Absent => format!("waiting in {node} for a rank that is not here"),
+    }
+}
+
+/// Its pieces for the page's drawing.
+pub(crate) fn lane(compared: &Compared, path: &CriticalPath) -> Vec<PathSpan> {
+    let windows = on_axis(compared, path);
+    let span = |(piece, window): (&PlacedPiece, Window)| PathSpan {
+        rank: piece.rank,
+        kind: piece.kind.name(),
+        name: piece_name(compared, piece),
+        window,
+    };
+    path.pieces.iter().zip(windows).map(span).collect()
+}
+
+/// Writes its pieces as a thread of each rank, with flows where it goes from one rank to another. `first` is a number of threads and of flows that no
+/// other has.
+pub(crate) fn trace(
+    compared: &Compared,
+    path: &CriticalPath,
+    (thread, flow): (u32, u64),
+    trace: &mut TraceWriter<&mut Vec<u8>>,
+) -> io::Result<()> {
+    let track = |rank: usize| Track { pid: compared.job.ranks[rank], tid: thread };
+    let mut is_named = vec![false; compared.job.ranks.len()];
+    for (at, (piece, Window { start, end })) in path.pieces.iter().zip(on_axis(compared, path)).enumerate() {
+        if !std::mem::replace(&mut is_named[piece.rank], true) {
+            trace.thread(track(piece.rank), "critical path", 0)?;
+        }
+        let name = piece_name(compared, piece);
+        trace.slice(track(piece.rank), (start, Some(end)), ("critical path", &name), &Map::new())?;
+        let goes = |from: usize, to: usize| path.pieces[from].rank != path.pieces[to].rank;
+        let id = |to: usize| (flow + to as u64, "critical path");
+        if at > 0 && goes(at - 1, at) {
+            trace.flow(track(piece.rank), start, id(at), (1, 2))?;
+        }
+        if at + 1 < path.pieces.len() && goes(at, at + 1) {
+            trace.flow(track(piece.rank), start, id(at + 1), (0, 2))?;
+        }
+    }
+    Ok(())
+}

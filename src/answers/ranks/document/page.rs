@@ -1,0 +1,142 @@
+//! The comparison of ranks as a page: who waits for whom, with the call stacks of all ranks if they are known.
+
+use std::io;
+
+use super::findings::best_rule;
+use super::lanes::Lanes;
+use super::table::{group_name, tables as tables_of};
+use super::{RankAnswer, critical, what_if};
+use crate::answers::OnPage;
+use crate::answers::ranks::data::{Compared, RankReport, StackWaits};
+use crate::answers::ranks::what_if::{Also, Rule};
+use crate::answers::stacks::data::StackReport;
+use crate::answers::stacks::document::streams::Streams;
+use crate::answers::stacks::document::{StacksAnswer, labels_of, page_documents, page_tables, telling};
+use crate::answers::stacks::origin::labels;
+use crate::document::answer::Answer;
+use crate::document::findings::{FindingKind, Link};
+use crate::document::form::Form;
+use crate::document::format::shell_word;
+use crate::document::html::{Command, Documents, Drawing, Page};
+
+/// How many pairs of ranks a page that is too large keeps for each stack.
+const PAIRS: usize = 8;
+
+pub(crate) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
+    let RankAnswer { compared, name, ref on_page, stacks, .. } = *answer;
+    let limited = answer.limited();
+    let report = limited.as_ref().unwrap_or(answer.report);
+    let groups = compared.matches.groups.iter().zip(&report.groups);
+    let groups = groups.map(|(matched, waits)| group_name(&matched.name, &waits.ranks_here)).collect();
+    let path = report.critical_path.iter().flat_map(|path| critical::lane(compared, path)).collect();
+    let mut lanes = Lanes::new(compared, report, groups).with_path(path);
+    let mut document = RankAnswer { report, ..answer.clone() }.document();
+    for finding in document.findings.iter_mut().filter(|finding| finding.kind == FindingKind::LateRank) {
+        let worst = finding.place.ranks.first().and_then(|rank| Some((*rank, lanes.worst(*rank)?)));
+        if let Some((rank, collective)) = worst {
+            let text = "A collective at which the others waited for it";
+            let (rank, collective) = (Some(rank), Some(collective));
+            finding.link = Some(Link { text, view: "collective", rank, collective, ..Link::default() });
+        }
+    }
+    let mut tables = vec![("ranks", RankAnswer::new(compared, report, name).bytes(Form::Csv)?)];
+    if let Some(stacks) = stacks {
+        tables.push(("stacks", StacksAnswer::new(stacks, name).bytes(Form::Csv)?));
+    }
+    let rule = document.findings.iter().find_map(|finding| finding.rule.clone());
+    let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(StackWaits::naming)), labels_of);
+    let mut sheets = tables_of(report);
+    // Nothing can be wrong with a rule that names ranks of the job, or without one.
+    let shown = best_rule(report).and_then(|rule| Rule::parse(&rule).ok());
+    let reruns = compared.what_if(&[], Also::Combined(shown.as_ref())).ok().flatten();
+    let reruns = reruns.filter(|found| !found.answers.is_empty());
+    if let Some(found) = &reruns {
+        sheets.push(what_if::table(found));
+        lanes = lanes.with_rerun(shown.as_ref().map_or(&found.answers[0].rule, Rule::text), found);
+    }
+    // The steps of all ranks have more columns than those of their stacks.
+    let of_stacks = stacks.into_iter().flat_map(|stacks| page_tables(stacks, &labels));
+    let of_stacks: Vec<_> = of_stacks.filter(|of| sheets.iter().all(|known| known.id != of.id)).collect();
+    sheets.extend(of_stacks);
+    Ok(Page {
+        kind: "ranks",
+        names: name.to_owned(),
+        document,
+        sheets,
+        documents: documents(compared, report, stacks, name)?,
+        shorten: Some(Box::new(move |most| {
+            let mut short = answer.limited().unwrap_or_else(|| answer.report.clone());
+            short.stacks.truncate(most);
+            short.pairs.truncate(PAIRS * most);
+            documents(compared, &short, stacks.map(|stacks| stacks.first(most)).as_ref(), name)
+        })),
+        tables,
+        what_if: reruns.as_ref().map(|found| what_if::combined(found, &what_if_command(on_page))),
+        commands: commands(on_page, stacks.is_some(), reruns.is_some(), rule.as_deref()),
+        notes: on_page.notes.clone(),
+        labels,
+        telling: stacks
+            .map_or_else(|| report.stacks.iter().flat_map(|stack| stack.telling.iter().cloned()).collect(), telling),
+        streams: streams(on_page, stacks),
+        lanes: Some(Box::new(lanes)),
+    })
+}
+
+/// The documents of the page.
+fn documents(
+    compared: &Compared,
+    report: &RankReport,
+    stacks: Option<&StackReport>,
+    name: &str,
+) -> io::Result<Documents> {
+    let mut documents = vec![("ranks", RankAnswer::new(compared, report, name).bytes(Form::Json)?)];
+    if let Some(stacks) = stacks {
+        documents.extend(page_documents(stacks, name)?);
+    }
+    Ok(documents)
+}
+
+fn streams(on_page: &OnPage, stacks: Option<&StackReport>) -> Vec<Box<dyn Drawing>> {
+    let stacks = stacks.map_or(&[][..], |report| &report.stacks);
+    Streams::collect(&on_page.timelines, stacks.iter().map(|stack| (&stack.rank, &stack.key)))
+}
+
+fn what_if_command(OnPage { inputs, options, .. }: &OnPage) -> String {
+    format!("nccl-stacks what-if {inputs}{options}")
+}
+
+/// `rule` is that of a finding.
+fn commands(on_page: &OnPage, has_stacks: bool, has_reruns: bool, rule: Option<&str>) -> Vec<Command> {
+    let OnPage { inputs, options, of_ranks, .. } = on_page;
+    let ranks = |rest: &str| format!("nccl-stacks ranks {inputs}{options}{of_ranks}{rest}");
+    let command = |view: &'static str, what: &'static str, text: String| Command { view, what, text };
+    let mut commands = vec![
+        command("ranks", "Who waits for whom, as text", ranks("")),
+        command("ranks", "Everything, for programs", ranks(" --format json --output ranks.json")),
+        command(
+            "collective",
+            "All ranks side by side on one clock, for ui.perfetto.dev",
+            ranks(" --format perfetto --output ranks.json.gz"),
+        ),
+    ];
+    if has_reruns {
+        commands.push(command(
+            "what-if",
+            "With another rule, such as two of these at once",
+            format!(
+                "{} --if {} --if 'cpus x0.5'",
+                what_if_command(on_page),
+                shell_word(rule.unwrap_or("rank 0 like peers"))
+            ),
+        ));
+    }
+    if has_stacks {
+        commands.push(command("stacks", "The stacks of all ranks", format!("nccl-stacks {inputs}{options}")));
+        commands.push(command(
+            "pairs",
+            "Who waited for whom, in the whole traces",
+            format!("nccl-stacks sql {inputs} 'SELECT late_rank, rank, sum(waited) FROM collective_match GROUP BY 1, 2 ORDER BY 3 DESC'"),
+        ));
+    }
+    commands
+}

@@ -1,0 +1,508 @@
+//! A loaded trace, or several, reduced to the parts of their ranks.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::reduction::{Kind, MOST_RANKS, RankReduction, RankSource, ReducedStack, Row, Step, Tie};
+use crate::answers::damage::Losses;
+use crate::answers::stacks::data::StackOptions;
+use crate::answers::stacks::gpu_spans::{is_by_launches, launched_in, spans_of};
+use crate::answers::stacks::grouping::{GroupKey, GroupValue, Keys, Naming};
+use crate::answers::stacks::reduction::attributed;
+use crate::answers::stacks::steps::Steps;
+use crate::attribution::busy::Busy;
+use crate::attribution::launches::{Evidence, Launched, Launches, WindowOn};
+use crate::attribution::operations::Operations;
+use crate::attribution::ranks::Ranks;
+use crate::attribution::stack_key::StackKey;
+use crate::attribution::{Attribution, Attributor, KernelLaunch, launches};
+use crate::event::ArgValue;
+use crate::id::{GpuId, ProcessId, RankId, SliceId, ThreadId, TraceId};
+use crate::names::category::CategoryKind;
+use crate::names::collectives::Collective;
+use crate::numbers::Numbers;
+use crate::operation::{Communicator, Operation, Split};
+use crate::replay::build::{Source, build, profiled_from};
+use crate::replay::rank::{NodeKind, RankGraph};
+use crate::store::Store;
+use crate::time::{Ns, Window};
+
+/// Reduces a trace to the collectives of a window, one part for each rank in it. Kernels of `launches`
+/// that are no collectives are left out. The trace must have been loaded with [`crate::event::ArgsWanted::OPERATIONS`], or all. If
+/// the store has several traces, each has parts of its own, under its own name instead of `name`.
+pub fn reduce(
+    name: &str,
+    attributor: Attributor<'_>,
+    launches: &Launches,
+    window: Window,
+    options: &StackOptions,
+) -> Vec<RankReduction> {
+    let store = attributor.store();
+    let queues = queues(store, window, options.window_on);
+    reduce_attributed(name, store, &attributed(attributor, launches, window, options), &queues, window, options)
+}
+
+/// As [`reduce`], of kernels that are already [attributed], with their [`queues`].
+pub fn reduce_attributed(
+    name: &str,
+    store: &Store,
+    attribution: &Attribution,
+    queues: &Queues,
+    window: Window,
+    options: &StackOptions,
+) -> Vec<RankReduction> {
+    let window_of = windows(store, window, attribution.kernels.iter().map(|row| &row.launched));
+    let ranks = Ranks::find(store, &attribution.kernels);
+    let mut found = Found::default();
+    let mut own: Vec<Own<'_>> = Vec::new();
+    found.groups =
+        Operations::each(store, attribution, &ranks, |operation, row| own.push(found.own(store, operation, row)));
+    found.doubt_exchanges();
+    let mut reductions = Vec::new();
+    let all = by_rank(&own);
+    let has_gpu = |rank: RankId| all.iter().any(|of| of.rank == Some(rank));
+    let without_gpu: BTreeSet<RankId> = own.iter().filter_map(|own| own.rank).filter(|rank| !has_gpu(*rank)).collect();
+    for RankGpus { trace, rank, gpus } in all {
+        let own: Vec<&Own<'_>> = own.iter().filter(|own| gpus.contains(&own.gpu)).collect();
+        let measured: Vec<(Window, Ns)> = gpus.iter().filter_map(|gpu| queues.of.get(gpu)).copied().collect();
+        let wall = measured.iter().map(|(span, _)| span.duration()).sum();
+        let queue_empty = measured.iter().map(|(_, empty)| *empty).sum();
+        let gpu_span = measured.iter().map(|(span, _)| *span).reduce(Window::around).filter(|_| queues.is_of_work);
+        let Found { texts, kinds, groups } = &found;
+        let reducer =
+            Reducer { store, attribution, options, work: &queues.work, texts: texts.list.clone(), trace, gpus };
+        let gpu = reducer.gpus.first().copied();
+        let of_rank = reducer.gpus.iter().map(|gpu| window_of(*gpu)).reduce(Window::around).unwrap_or(window);
+        let reduction = reducer.reduction(&own, of_rank, window);
+        let file = name_of(store, trace).unwrap_or(name);
+        let said = said(store, &ranks, rank, &own, &without_gpu);
+        // So that it can be meant.
+        let gpu = gpu.filter(|_| ranks.is_merged(trace) && said.len() != 1);
+        let trace = gpu.map_or_else(|| file.to_owned(), |gpu| format!("{file}/GPU {}", number_of(store, gpu)));
+        reductions.push(RankReduction {
+            trace,
+            said,
+            gpu_span,
+            wall,
+            queue_empty,
+            kinds: kinds.list.clone(),
+            groups: groups.clone(),
+            ..reduction
+        });
+    }
+    reductions.iter_mut().take(1).for_each(|first| first.damage = Losses::count(store));
+    reductions
+}
+
+/// What is needed of an operation.
+struct Own<'k> {
+    kernel: SliceId,
+    start: Ns,
+    gpu: GpuId,
+    rank: Option<RankId>,
+    group: Option<u32>,
+    kind: u32,
+    seq: Option<u32>,
+    launch: Option<SliceId>,
+    stream: Option<ThreadId>,
+    /// Whether it only sends, or only receives.
+    message: Option<&'static str>,
+    row: &'k KernelLaunch,
+}
+
+/// What operations have in common.
+#[derive(Default)]
+struct Found {
+    texts: Numbers<String>,
+    kinds: Numbers<Kind>,
+    groups: Vec<Communicator>,
+}
+
+impl Found {
+    /// Where sends and receives are recorded, a kernel `SendRecv` without a record may be one, and no all-to-all.
+    fn doubt_exchanges(&mut self) {
+        let is_message = |kind: &Kind| kind.is_recorded && kind.tie() == Tie::PointToPoint;
+        if self.kinds.list.iter().any(is_message) {
+            self.kinds.list.iter_mut().filter(|kind| !kind.is_recorded).for_each(|kind| kind.split = Split::Unknown);
+        }
+    }
+
+    fn own<'k>(&mut self, store: &Store, operation: Operation, row: &'k KernelLaunch) -> Own<'k> {
+        let kernel = row.launched.kernel;
+        let kind = Kind {
+            kernel: self.texts.number_of(store.slice_name(kernel)),
+            is_recorded: operation.communicator.is_some() || operation.dtype.is_some() || row.record.is_some(),
+            collective: operation.collective.as_deref().map(str::to_owned),
+            dtype: operation.dtype.as_deref().map(str::to_owned),
+            in_elements: operation.in_elements,
+            out_elements: operation.out_elements,
+            bytes: operation.bytes,
+            peer: operation.peer,
+            split: operation.split,
+            messages: operation.messages,
+        };
+        Own {
+            kernel,
+            start: store.slices.ts(kernel),
+            gpu: store.gpu_of(kernel),
+            rank: operation.rank,
+            group: operation.communicator.map(|group| group as u32),
+            kind: self.kinds.number_of(&kind),
+            seq: operation.sequence.and_then(|seq| u32::try_from(seq).ok()),
+            launch: operation.launch,
+            stream: operation.stream,
+            message: match operation.collective.as_deref().and_then(Collective::of_record) {
+                Some(Collective::Send) => Some("send"),
+                Some(Collective::Recv) => Some("recv"),
+                _ => None,
+            },
+            row,
+        }
+    }
+}
+
+/// The window of each GPU: where all is asked for, that of its trace; in a file of several ranks, that of its process and of the process that
+/// launched most of these kernels.
+fn windows<'k>(store: &Store, window: Window, kernels: impl Iterator<Item = &'k Launched>) -> impl Fn(GpuId) -> Window {
+    let spans = if window == Window::ALL { store.trace_spans() } else { Vec::new() };
+    let mut of_gpus: BTreeMap<GpuId, Window> = BTreeMap::new();
+    let callers = store.calling_processes();
+    let traces: BTreeSet<TraceId> = callers.iter().map(|process| store.tracks.process(*process).trace).collect();
+    if window == Window::ALL && callers.len() > traces.len() {
+        let mut of_processes: BTreeMap<ProcessId, Window> = BTreeMap::new();
+        for slice in store.slices.ids().filter(|slice| store.slices.dur(*slice) > Ns::ZERO) {
+            let Some(process) = store.process_of(slice) else { continue };
+            let own = Window { start: store.slices.ts(slice), end: end_of(store, slice) };
+            of_processes.entry(process).and_modify(|of| *of = of.around(own)).or_insert(own);
+        }
+        for (gpu, launcher) in launchers(store, kernels) {
+            let both = [launcher, gpu.process].into_iter().filter_map(|process| of_processes.get(&process).copied());
+            of_gpus.extend(both.reduce(Window::around).map(|window| (gpu, window)));
+        }
+    }
+    move |gpu: GpuId| of_gpus.get(&gpu).or(spans.get(gpu.trace.row())).copied().unwrap_or(window)
+}
+
+/// By GPU: the process that launched most of these kernels, of those whose launch is known.
+pub(super) fn launchers<'k>(store: &Store, kernels: impl Iterator<Item = &'k Launched>) -> BTreeMap<GpuId, ProcessId> {
+    let mut votes: BTreeMap<GpuId, BTreeMap<ProcessId, u64>> = BTreeMap::new();
+    for launched in kernels {
+        let Some(process) = launched.call.and_then(|call| store.process_of(call)) else { continue };
+        *votes.entry(store.gpu_of(launched.kernel)).or_default().entry(process).or_default() += 1;
+    }
+    let most = |votes: BTreeMap<ProcessId, u64>| votes.into_iter().max_by_key(|(_, kernels)| *kernels);
+    votes.into_iter().filter_map(|(gpu, votes)| Some((gpu, most(votes)?.0))).collect()
+}
+
+/// For how long nothing was queued on each GPU.
+#[derive(Debug, Default)]
+pub struct Queues {
+    /// All work of GPUs, in the order of starts.
+    work: Vec<Launched>,
+    /// The span that is measured, and for how much of it nothing was queued.
+    of: BTreeMap<GpuId, (Window, Ns)>,
+    /// Whether the spans are those of the work that was launched in the window, and not the window itself.
+    is_of_work: bool,
+}
+
+/// For how much of the GPU span of what was launched in a window nothing was queued on each GPU; for the whole trace, and for a window that is
+/// chosen by when kernels start, of the window. A kernel is queued from the end of the call that launched it on.
+pub fn queues(store: &Store, window: Window, on: WindowOn) -> Queues {
+    let is_kernel = |slice: SliceId| store.category_kind(slice) == CategoryKind::Kernel;
+    let work = launches::of_all_work(store).kernels;
+    let kernels: Vec<Launched> = work.iter().filter(|of| is_kernel(of.kernel)).copied().collect();
+    let own = if is_by_launches(window, on) { launched_in(store, &kernels, window) } else { Vec::new() };
+    let (is_of_work, spans) = (!own.is_empty(), spans_of(store, &own));
+    let window_of = windows(store, window, kernels.iter());
+    let mut of_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
+    for launched in &kernels {
+        let (start, end) = (store.slices.ts(launched.kernel), end_of(store, launched.kernel));
+        let call = launched.call.map(|call| end_of(store, call));
+        let queued = call.map_or(start, |call| call.min(start));
+        of_gpu.entry(store.gpu_of(launched.kernel)).or_default().push((queued, end - queued));
+    }
+    let measured = |(gpu, queued): (GpuId, Vec<(Ns, Ns)>)| {
+        let span = if is_of_work { *spans.get(&gpu)? } else { window_of(gpu) };
+        Some((gpu, (span, span.duration() - Busy::from_spans(queued).within(span.start, span.end))))
+    };
+    let of = of_gpu.into_iter().filter_map(measured).collect();
+    Queues { of, is_of_work, work }
+}
+
+fn end_of(store: &Store, slice: SliceId) -> Ns {
+    store.slices.ts(slice) + store.slices.dur(slice).max(Ns::ZERO)
+}
+
+/// The name of one of several traces.
+fn name_of(store: &Store, trace: TraceId) -> Option<&str> {
+    let trace = store.traces.get(trace.row()).filter(|_| store.traces.len() > 1)?;
+    Some(trace.name.as_deref().unwrap_or(&trace.file))
+}
+
+/// The GPUs of a rank of a trace.
+struct RankGpus {
+    trace: TraceId,
+    rank: Option<RankId>,
+    gpus: Vec<GpuId>,
+}
+
+/// The GPUs of each rank of each trace. A GPU of unknown rank counts as a rank by itself.
+fn by_rank(all: &[Own<'_>]) -> Vec<RankGpus> {
+    let mut votes: BTreeMap<GpuId, BTreeMap<RankId, u64>> = BTreeMap::new();
+    for own in all {
+        let of_gpu = votes.entry(own.gpu).or_default();
+        own.rank.into_iter().for_each(|rank| *of_gpu.entry(rank).or_default() += 1);
+    }
+    let mut found: BTreeMap<(TraceId, Option<RankId>, Option<GpuId>), Vec<GpuId>> = BTreeMap::new();
+    for (gpu, votes) in votes {
+        let rank =
+            votes.into_iter().max_by_key(|(rank, votes)| (*votes, std::cmp::Reverse(*rank))).map(|(rank, _)| rank);
+        found.entry((gpu.trace, rank, rank.is_none().then_some(gpu))).or_default().push(gpu);
+    }
+    found.into_iter().map(|((trace, rank, _), gpus)| RankGpus { trace, rank, gpus }).collect()
+}
+
+/// The number of a GPU, or what the trace has in its place.
+fn number_of(store: &Store, gpu: GpuId) -> String {
+    let number = store.tracks.process(gpu.process).pid;
+    let text = store.tracks.text_of(number).and_then(|text| store.strings.get(text));
+    text.map_or_else(|| number.to_string(), str::to_owned)
+}
+
+/// What says which rank it is. Where a file has several ranks, that is what tells them apart, and if a rank has no GPU of its own, nothing does.
+fn said(
+    store: &Store,
+    ranks: &Ranks<'_>,
+    rank: Option<RankId>,
+    own: &[&Own<'_>],
+    without_gpu: &BTreeSet<RankId>,
+) -> Vec<(RankSource, u32)> {
+    let trace = own.first().map_or(TraceId(0), |own| own.gpu.trace);
+    if ranks.is_merged(trace) {
+        let others = own.iter().filter_map(|own| own.rank).filter(|rank| without_gpu.contains(rank));
+        let all: BTreeSet<RankId> = rank.into_iter().chain(others).collect();
+        return all.into_iter().map(|rank| (RankSource::Records, rank.0)).collect();
+    }
+    let of_records = own.iter().find_map(|own| ranks.of_records(own.row));
+    let header = ranks.of_header(trace);
+    let is_merged = header.is_none() && of_records.is_some();
+    let of_file = ranks.of_file(trace).filter(|_| !is_merged);
+    let file = store.traces.get(trace.row()).map_or("", |trace| trace.file.as_str());
+    let source = if crate::names::ranks::is_named_rank(file) { RankSource::FileName } else { RankSource::FileWord };
+    let all = [(RankSource::Header, header), (RankSource::Records, of_records), (source, of_file)];
+    let mut said: Vec<(RankSource, u32)> =
+        all.into_iter().filter_map(|(source, rank)| Some((source, rank?.0))).collect();
+    if said.is_empty() {
+        said.extend(rank.map(|rank| (RankSource::Records, rank.0)));
+    }
+    said
+}
+
+/// Makes the part of a rank.
+struct Reducer<'a> {
+    store: &'a Store,
+    attribution: &'a Attribution,
+    options: &'a StackOptions,
+    work: &'a [Launched],
+    texts: Vec<String>,
+    trace: TraceId,
+    gpus: Vec<GpuId>,
+}
+
+impl Reducer<'_> {
+    /// The part, without what it has in common with others. `window` is the rank's part of what was `asked` for.
+    fn reduction(self, own: &[&Own<'_>], window: Window, asked: Window) -> RankReduction {
+        let (stacks, stack_of) = self.stacks(own);
+        let (mut steps, last_step) = self.steps(own, window);
+        let mut streams: Numbers<Option<ThreadId>> = Numbers::default();
+        let mut rows: Vec<Row> = Vec::with_capacity(own.len());
+        for (own, stack) in own.iter().zip(stack_of) {
+            let launched = own.launch.map_or(own.start, |call| self.store.slices.ts(call));
+            rows.push(Row {
+                kernel: own.kernel.0,
+                start: own.start,
+                dur: own.row.gpu_time,
+                exposed: own.row.exposed,
+                busy_before: Ns::ZERO,
+                idle_before: Ns::ZERO,
+                kind: own.kind,
+                group: own.group,
+                seq: own.seq,
+                stack,
+                stream: streams.number(own.stream),
+                step: step_of(&steps, launched),
+                is_replay: own.row.launched.evidence == Evidence::GraphReplay,
+            });
+        }
+        let kernels = self.kernels();
+        self.find_busy(&mut rows, &kernels);
+        let graph = build(&Source {
+            store: self.store,
+            work: self.work,
+            gpus: &self.gpus,
+            window: asked,
+            rows: own.iter().map(|own| (own.kernel, own.message)).collect(),
+            steps: steps.iter().map(|step| step.window).collect(),
+            last_step,
+            profiled_from: profiled_from(self.store, self.trace),
+        });
+        self.find_busy_steps(&graph, &mut steps);
+        RankReduction {
+            trace: String::new(),
+            damage: Losses::default(),
+            said: Vec::new(),
+            world_size: self.world_size(),
+            host: self.store.host_of(self.trace).map(str::to_owned),
+            window,
+            gpu_span: None,
+            wall: Ns::ZERO,
+            queue_empty: Ns::ZERO,
+            texts: self.texts,
+            groups: Vec::new(),
+            kinds: Vec::new(),
+            stacks,
+            steps,
+            rows,
+            graph,
+        }
+    }
+
+    /// The stacks, and which of them each operation has.
+    fn stacks(&self, own: &[&Own<'_>]) -> (Vec<ReducedStack>, Vec<Option<u32>>) {
+        let Reducer { store, attribution, options, .. } = self;
+        let mut by_path: HashMap<_, u32> = HashMap::new();
+        let mut by_stack: BTreeMap<ReducedStack, u32> = BTreeMap::new();
+        let mut of = Vec::with_capacity(own.len());
+        if options.grouping.is_asked() {
+            let ranks = Ranks::find(store, &attribution.kernels);
+            let rank =
+                |row: &KernelLaunch| ranks.of_kernel(row).map_or_else(String::new, |rank| format!("rank {rank}"));
+            let naming = Naming { exact_names: options.exact_names, user_code: &options.user_code, rank: &rank };
+            let mut keys = Keys::new(store, attribution, &options.grouping, naming);
+            for Own { row, .. } in own {
+                let stack = group_stack(&keys.key(row));
+                let next = by_stack.len() as u32;
+                of.push(Some(*by_stack.entry(stack).or_insert(next)));
+            }
+            return (in_order(by_stack), of);
+        }
+        for Own { row, .. } in own {
+            if row.path.is_none() && row.capture.is_none() {
+                of.push(None);
+                continue;
+            }
+            let path = (row.path, row.helper_thread, row.capture, row.forward);
+            let stack = *by_path.entry(path).or_insert_with(|| {
+                let key = StackKey::from_kernel(store, &attribution.paths, row, options.exact_names);
+                let telling = key.telling_frames(&options.user_code);
+                let stack = ReducedStack {
+                    telling,
+                    captured: key.captured.map(|path| path.frames),
+                    forward: key.forward.map(|path| path.frames),
+                    thread: key.thread,
+                    frames: key.frames,
+                };
+                let next = by_stack.len() as u32;
+                *by_stack.entry(stack).or_insert(next)
+            });
+            of.push(Some(stack));
+        }
+        (in_order(by_stack), of)
+    }
+
+    /// The steps of the processes that launch, and the slice of the last one. Another rank in the same file has its own.
+    fn steps(&self, own: &[&Own<'_>], window: Window) -> (Vec<Step>, Option<SliceId>) {
+        let store = self.store;
+        let launchers: BTreeSet<_> = own.iter().filter_map(|own| store.process_of(own.launch?)).collect();
+        let all = Steps::find(store);
+        let is_own = |process: ProcessId| launchers.is_empty() || launchers.contains(&process);
+        let own = all.processes().filter(|(process, _)| is_own(*process)).flat_map(|(_, steps)| steps);
+        let mut own: Vec<_> = own.filter(|step| store.trace_of(step.slice) == self.trace).collect();
+        own.sort_by_key(|step| step.slice);
+        let (mut steps, mut last_step): (Vec<Step>, _) = (Vec::new(), None);
+        for step in own {
+            let is_nested = steps.last().is_some_and(|last| step.window.start < last.window.end);
+            if !is_nested && step.window.end > window.start && step.window.start < window.end {
+                let name = store.slice_name(step.slice).to_owned();
+                steps.push(Step { name, window: step.window, busy: Ns::ZERO, compute: Ns::ZERO });
+                last_step = Some(step.slice);
+            }
+        }
+        (steps, last_step)
+    }
+
+    /// The kernels of this rank's GPUs, in order.
+    fn kernels(&self) -> Vec<SliceId> {
+        self.store.kernels.iter().copied().filter(|kernel| self.gpus.contains(&self.store.gpu_of(*kernel))).collect()
+    }
+
+    /// Finds for how long kernels that compute ran, and none did, between the collectives.
+    fn find_busy(&self, rows: &mut [Row], kernels: &[SliceId]) {
+        let activity = &self.attribution.activity;
+        let is_compute = |kernel: &SliceId| {
+            let name = self.store.slices.name(*kernel);
+            !activity.is_collective[name.0 as usize] && activity.may_communicate(name).is_none()
+        };
+        let span = |kernel: &SliceId| (self.store.slices.ts(*kernel), self.store.slices.dur(*kernel).max(Ns::ZERO));
+        let busy = Busy::from_spans(kernels.iter().filter(|kernel| is_compute(kernel)).map(span));
+        let mut last: Option<Ns> = None;
+        for row in rows {
+            let start = last.unwrap_or(row.start);
+            row.busy_before = busy.within(start, row.start);
+            row.idle_before = (row.start - start).max(Ns::ZERO) - row.busy_before;
+            last = Some(row.end().max(start));
+        }
+    }
+
+    /// Finds for how long kernels ran that were launched in each step.
+    fn find_busy_steps(&self, graph: &RankGraph, steps: &mut [Step]) {
+        let slices = &self.store.slices;
+        let mut spans: Vec<Vec<(Ns, Ns, bool)>> = vec![Vec::new(); steps.len()];
+        for (node, slice) in graph.nodes.iter().zip(&graph.slices).filter(|(node, _)| !node.kind.is_cpu()) {
+            let is_kernel = |slice: &SliceId| self.store.category_kind(*slice) == CategoryKind::Kernel;
+            if let (Some(step), Some(slice)) = (node.step, slice.filter(is_kernel)) {
+                spans[step as usize].push((slices.ts(slice), slices.dur(slice), node.kind == NodeKind::Slice));
+            }
+        }
+        for (step, mut spans) in steps.iter_mut().zip(spans) {
+            spans.sort_unstable();
+            let of = |asked: fn(bool) -> bool| {
+                let spans = spans.iter().filter(|(.., is_compute)| asked(*is_compute));
+                Busy::from_spans(spans.map(|(start, dur, _)| (*start, *dur))).within(Ns::MIN, Ns::MAX)
+            };
+            (step.busy, step.compute) = (of(|_| true), of(|is_compute| is_compute));
+        }
+    }
+
+    fn world_size(&self) -> Option<u32> {
+        let field = self
+            .store
+            .header
+            .iter()
+            .find(|field| field.trace == self.trace && field.key == "distributedInfo.world_size")?;
+        match field.value {
+            ArgValue::Int(size) => u32::try_from(size).ok().filter(|size| *size <= MOST_RANKS),
+            _ => None,
+        }
+    }
+}
+
+/// Stacks by their numbers.
+fn in_order(numbers: BTreeMap<ReducedStack, u32>) -> Vec<ReducedStack> {
+    let mut stacks: Vec<(ReducedStack, u32)> = numbers.into_iter().collect();
+    stacks.sort_unstable_by_key(|(_, number)| *number);
+    stacks.into_iter().map(|(stack, _)| stack).collect()
+}
+
+/// A group by other keys in place of a stack: its frames are the levels of the keys' values.
+fn group_stack(key: &GroupKey) -> ReducedStack {
+    let label = key.iter().map(GroupValue::label).collect::<Vec<_>>().join(" / ");
+    let frames = key.iter().flat_map(GroupValue::path).map(str::to_owned).collect();
+    ReducedStack { telling: vec![label], frames, ..ReducedStack::default() }
+}
+
+/// The step in which something was launched.
+fn step_of(steps: &[Step], launched: Ns) -> Option<u32> {
+    let after = steps.partition_point(|step| step.window.start <= launched);
+    let at = after.checked_sub(1)?;
+    steps[at].window.contains(launched).then_some(at as u32)
+}

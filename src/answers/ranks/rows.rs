@@ -1,0 +1,165 @@
+//! The ranks of a store's traces, compared, as rows of SQL tables.
+
+use std::sync::Arc;
+
+use super::alone::{AlonePiece, paths};
+use super::critical::{PlacedPiece, pieces, placed};
+use super::data::{Compared, RankWaits, RanksError};
+use super::job::JobError;
+use super::reduce::reduce;
+use super::reduction::{GivenRank, RankReduction};
+use super::waiting::measure;
+use crate::answers::stacks::data::StackOptions;
+use crate::attribution::capture::Captured;
+use crate::attribution::selection::{Wanted, choose};
+use crate::attribution::{Attributor, launches};
+use crate::id::{RankId, SliceId, TraceId};
+use crate::operation::Communicator;
+use crate::operations::clocks::ClockMode;
+use crate::operations::matching::{GroupName, MatchedCollective, MatchedGroup};
+use crate::sql::ranks::{MatchRow, PathRow, RankRow, RankRows};
+use crate::store::Store;
+use crate::time::Window;
+
+/// Compares the ranks of a store, as [`Compared`] does by default: all collectives, clocks aligned. The store must have been loaded with
+/// [`crate::event::ArgsWanted::OPERATIONS`], or all. `given` are ranks that the user
+/// gives. A single trace has its critical path also without a collective, and without a rank, which then is 0.
+/// Errors: why the ranks cannot be compared, as a sentence.
+pub fn rank_rows(store: &Store, given: &[GivenRank]) -> Result<RankRows, String> {
+    let wanted = Wanted::collectives();
+    let launches = launches::find(store, &choose(store, &wanted));
+    let attributor = Attributor::new(store, &wanted, Captured::default());
+    let name = store.traces.first().map_or("", |trace| trace.name.as_deref().unwrap_or(&trace.file));
+    let mut reductions = reduce(name, attributor, &launches, Window::ALL, &StackOptions::default());
+    given.iter().try_for_each(|given| given.set(&mut reductions))?;
+    if store.traces.len() == 1 && reductions.iter().all(|of| of.rows.is_empty()) {
+        return Ok(RankRows { path: path_alone(store), ..RankRows::default() });
+    }
+    let is_one = reductions.len() == 1;
+    let compared = match Compared::from_reductions(reductions, ClockMode::Align) {
+        Err(why @ RanksError::Job(JobError::Unknown { .. })) if is_one => {
+            let (path, incomparable) = (path_alone(store), Some(why.to_string()));
+            return Ok(RankRows { path, incomparable, ..RankRows::default() });
+        }
+        compared => compared.map_err(|error| error.to_string())?,
+    };
+    Ok(RankRows {
+        ranks: ranks(store, &compared),
+        matches: matches(&compared),
+        path: path(&compared),
+        incomparable: None,
+    })
+}
+
+fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
+    let trace = |first: Option<u32>| first.map_or(TraceId(0), |kernel| store.trace_of(SliceId(kernel)));
+    let of_job = compared.measured().ranks.into_iter().zip(&compared.job.reductions);
+    let row = |(waits, reduction): (RankWaits, &RankReduction)| RankRow {
+        rank: RankId(waits.rank),
+        machine: trace(reduction.rows.first().map(|row| row.kernel)),
+        trace: waits.trace,
+        offset: waits.offset_ns,
+        uncertainty: waits.uncertainty_ns,
+        drift_ns_per_ms: waits.drift_ns_per_ms,
+        waited: waits.waited_ns,
+        caused: waits.caused_ns,
+        late_count: waits.late_count,
+        transfer: waits.transfer_ns,
+        queue_empty_share: waits.queue_empty_share,
+    };
+    of_job.map(row).collect()
+}
+
+/// In the order of time.
+fn path(compared: &Compared) -> Vec<PathRow> {
+    let found = compared
+        .asked(|question, _| placed(question, &pieces(question, compared.absent.as_ref())))
+        .1
+        .unwrap_or_default();
+    let row = |piece: PlacedPiece| PathRow {
+        rank: RankId(compared.job.ranks[piece.rank]),
+        slice: compared.job.reductions[piece.rank].graph.slices[piece.node as usize],
+        kind: piece.kind.name(),
+        start: piece.window.start + piece.ahead,
+        dur: piece.window.duration(),
+    };
+    found.into_iter().map(row).collect()
+}
+
+/// The same of each process that launches, where nothing says which rank it is.
+fn path_alone(store: &Store) -> Vec<PathRow> {
+    let of_process = |(number, pieces): (u32, Vec<AlonePiece>)| {
+        let row = move |piece: AlonePiece| PathRow {
+            rank: RankId(number),
+            slice: piece.slice,
+            kind: piece.kind.name(),
+            start: piece.window.start,
+            dur: piece.window.duration(),
+        };
+        pieces.into_iter().map(row)
+    };
+    let mut rows: Vec<PathRow> = (0..).zip(paths(store, Window::ALL)).flat_map(of_process).collect();
+    rows.sort_by_key(|row| row.start);
+    rows
+}
+
+/// In the order of their kernels.
+fn matches(compared: &Compared) -> Vec<MatchRow> {
+    let (mut rows, mut number) = (Vec::new(), 0);
+    for group in &compared.matches.groups {
+        let communicator: Option<Arc<str>> = group_text(&group.name).map(Arc::from);
+        for (place, collective) in group.collectives.iter().enumerate() {
+            let first = rows.len();
+            match_rows(compared, group, collective, &mut rows);
+            for row in &mut rows[first..] {
+                (row.number, row.place, row.communicator) = (number, place as u32, communicator.clone());
+            }
+            number += 1;
+        }
+    }
+    rows.sort_by_key(|row| row.kernel);
+    rows
+}
+
+/// The rows of one collective, without what is equal in all of them.
+fn match_rows(
+    Compared { job, clocks, .. }: &Compared,
+    group: &MatchedGroup,
+    collective: &MatchedCollective,
+    rows: &mut Vec<MatchRow>,
+) {
+    let measured = measure(job, clocks, group, collective);
+    let rank = |member: usize| RankId(job.ranks[group.members[member]]);
+    // Kernels of nearly equal length do not show who came last.
+    let last = measured.as_ref().filter(|of| of.by_clocks || of.late.is_some()).map(|of| of.last);
+    for member in 0..group.members.len() {
+        let Some(row) = job.row(group, collective, member).filter(|_| collective.counts(member)) else { continue };
+        let wait =
+            measured.as_ref().and_then(|of| of.waits.iter().find(|(of, _)| *of == member)).map(|(_, wait)| *wait);
+        let is_late = measured.as_ref().map(|of| of.late == Some(member));
+        let clock = &clocks.ranks[group.members[member]];
+        rows.push(MatchRow {
+            kernel: SliceId(row.kernel),
+            rank: rank(member),
+            status: group.status(collective).name(),
+            waited: wait,
+            transfer: wait.map(|wait| row.dur - wait),
+            aligned_start: clock.component.map(|_| clock.aligned(row.start)),
+            is_late,
+            late_rank: last.map(rank),
+            ..MatchRow::default()
+        });
+    }
+}
+
+/// A group as `collective.communicator` names it, as far as it is known.
+fn group_text(group: &GroupName) -> Option<String> {
+    let mut known = Communicator::default();
+    (known.ranks, known.description) = (group.ranks.clone(), group.description.clone());
+    let text = known.key().or_else(|| group.description.clone()).or_else(|| group.name.clone())?;
+    Some(match (group.pair, group.inferred_from_stream) {
+        (Some((from, to)), _) => format!("{text} from {from} to {to}"),
+        (None, Some(stream)) => format!("{text} inferred from stream {stream}"),
+        (None, None) => text,
+    })
+}

@@ -1,0 +1,430 @@
+//! What every form of the stacks says: the verdict on the window, the stacks or groups with the most exposed time, and facts; and for people
+//! the window's figures.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::kernels;
+use super::page::{label, names_of};
+use crate::answers::cost::{Outliers, Totals};
+use crate::answers::damage;
+use crate::answers::ranks::verdict::PACE;
+use crate::answers::stacks::collective_info::Bytes;
+use crate::answers::stacks::data::{Stack, StackReport};
+use crate::answers::stacks::not_asked::{FamilyTime, NotAsked, PossibleTime};
+use crate::answers::stacks::summary::Summary;
+use crate::answers::stacks::verdict::{Costliest, Verdict, Waiting};
+use crate::attribution::selection::ALL_FAMILIES;
+use crate::document::Screen;
+use crate::document::findings::{Document, Finding, FindingKind, Link, Place};
+use crate::document::format::{WIDTH_WITHOUT_SCREEN, count, duration, percent, percent_or_unknown, size, visible};
+use crate::names::families::FUSED;
+use crate::names::kernels::kernel_beginning;
+use crate::replay::critical::PathKind;
+use crate::time::{Ns, Window};
+
+/// The smallest share of the exposed time that makes a stack a finding.
+const NOTABLE: f64 = 0.05;
+
+/// What all forms say.
+pub(crate) fn document(report: &StackReport) -> Document {
+    let windows: Vec<Window> = report.traces.iter().map(|trace| trace.window).collect();
+    let mut verdict = sentences(&report.verdict(), report);
+    verdict.extend(on_critical_path(report));
+    verdict.extend(beside(&report.not_asked));
+    verdict.extend(idle(report));
+    Document {
+        title: if report.has_answer() { "What collectives cost" } else { "No call stacks" }.to_owned(),
+        damage: damage::sentences(&report.damage, windows.len(), &windows),
+        verdict,
+        findings: findings(report),
+        facts: facts(report),
+        ..Document::default()
+    }
+}
+
+/// A time that is shown as a share.
+struct Time {
+    label: &'static str,
+    get: fn(&Summary) -> Ns,
+    /// Whether it covers everything that runs on the GPUs, even where the other times cover only what the window launched.
+    is_of_all: bool,
+}
+
+const TIMES: &[Time] = &[
+    Time { label: "GPU busy", get: |summary| summary.busy_ns, is_of_all: true },
+    Time { label: "compute", get: |summary| summary.compute_ns, is_of_all: false },
+    Time { label: "collectives", get: |summary| summary.collectives_ns, is_of_all: false },
+    Time { label: "exposed", get: |summary| summary.exposed_ns, is_of_all: false },
+];
+
+/// Writes the window's figures: a line before stacks, otherwise with the longest-running kernels, in a table as wide as the screen.
+pub(crate) fn figures(report: &StackReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+    let summary = &report.summary;
+    if report.has_answer() && !screen.verbose {
+        let share = |time: &Time| {
+            let any = if time.is_of_all && summary.gpu_span.is_some() { " with any work" } else { "" };
+            format!("{}{any} {}", time.label, percent_or_unknown(summary.share((time.get)(summary))))
+        };
+        let shares: Vec<String> = TIMES.iter().map(share).collect();
+        let line = format!("Of {}: {}", measured(report), shares.join(", "));
+        writeln!(out, "{}", screen.fill(&line))?;
+        let path = report.critical_path_ns.as_ref().map(critical_path);
+        return path.map_or(Ok(()), |line| writeln!(out, "{}", screen.fill(&line)));
+    }
+    writeln!(out)?;
+    for Time { label, get, .. } in TIMES {
+        let time = get(summary);
+        let share = percent_or_unknown(summary.share(time));
+        writeln!(out, " {label:<12}{:>12}{share:>10}", duration(time))?;
+    }
+    writeln!(out, " {:<12}{:>12}{}", summary.whole(), duration(summary.wall_ns), on_gpus(summary))?;
+    if let Some(window) = launched_within(report) {
+        writeln!(out, " {:<12}{:>12}", "window", duration(window))?;
+    }
+    writeln!(out)?;
+    let table = kernels::table(&summary.top_kernels, Some(screen.width.unwrap_or(WIDTH_WITHOUT_SCREEN)));
+    writeln!(out, "{}", table.trim_end())?;
+    match summary.other_names() {
+        0 => Ok(()),
+        more => writeln!(out, " … and {} more names", count(more)),
+    }
+}
+
+/// `Critical path of each rank alone, 87.000 ms: collectives 82.2 %, compute 14.4 %, idle 3.4 %`
+fn critical_path(times: &BTreeMap<&'static str, Ns>) -> String {
+    let whole: Ns = times.values().copied().sum();
+    let known = PathKind::ALL.into_iter().filter_map(|kind| Some((kind, *times.get(kind.word())?)));
+    let mut kinds: Vec<(PathKind, Ns)> = known.collect();
+    kinds.sort_by_key(|(kind, time)| (std::cmp::Reverse(*time), *kind));
+    let name = |kind: PathKind| if kind == PathKind::Transfer { "collectives" } else { kind.name() };
+    let share = |(kind, time): (PathKind, Ns)| format!("{} {}", name(kind), percent_or_unknown(time.share_of(whole)));
+    let shares: Vec<String> = kinds.into_iter().map(share).collect();
+    format!("Critical path of each rank alone, {}: {}", duration(whole), shares.join(", "))
+}
+
+/// The denominator of the shares: `5.240 ms`, or `the GPU span of 5.240 ms (launched within 1.394 ms)`. Windows of several traces have
+/// separate clocks, so they form no common span.
+pub(crate) fn measured(report: &StackReport) -> String {
+    let summary = &report.summary;
+    let length = format!("{}{}", duration(summary.wall_ns), on_gpus(summary));
+    match launched_within(report) {
+        Some(window) => {
+            let too = if summary.gpu_annotation.is_some() { "; its annotation on the GPU spans it, too" } else { "" };
+            format!("the GPU span of {length} (launched within {}{too})", duration(window))
+        }
+        None if summary.gpu_span.is_some() => format!("GPU spans of {length}"),
+        None => length,
+    }
+}
+
+/// The length of the window whose launches are measured, if there is one such window.
+fn launched_within(report: &StackReport) -> Option<Ns> {
+    report.summary.gpu_span.filter(|_| report.traces.len() < 2).map(|_| report.summary.window.duration())
+}
+
+/// A note that times are sums over several GPUs.
+fn on_gpus(summary: &Summary) -> String {
+    if summary.gpus == 1 { String::new() } else { format!(" on {} GPUs, summed", summary.gpus) }
+}
+
+/// A sentence for each kind of communication outside of the selected collectives.
+pub fn beside(found: &NotAsked) -> impl Iterator<Item = String> {
+    [not_asked(found), fused(found), possible(found)].into_iter().flatten()
+}
+
+/// The verdict in words.
+fn sentences(verdict: &Verdict<'_>, report: &StackReport) -> Vec<String> {
+    let Some(collectives) = verdict.collectives else {
+        if !report.not_asked.possibly_communication.is_empty() {
+            return vec!["No kernel of a known collective ran during the window.".to_owned()];
+        }
+        let launched = if verdict.has_stacks { "; the kernels below were launched in it" } else { "" };
+        return vec![format!("No collective ran during the window{launched}.")];
+    };
+    let whole = report.summary.whole();
+    let mut said = vec![format!(
+        "Collectives ran for {} of the {whole}; for {} of that time ({}, {} of the {whole}) no compute kernel ran beside them.",
+        percent(collectives.share_of_window),
+        percent(collectives.exposed_share),
+        duration(collectives.exposed),
+        percent(collectives.exposed_share_of_window)
+    )];
+    said.extend(verdict.costliest.as_ref().map(|Costliest { share, of, rank, from, within, outliers, .. }| {
+        let is_narrowed = !report.not_asked.families.is_empty();
+        let asked = if is_narrowed { format!(" of the kernels asked for ({})", duration(*of)) } else { String::new() };
+        let on = rank.map_or(String::new(), |rank| format!(" on {}", visible(rank)));
+        let from = from.map_or(String::new(), |from| format!(": {}", visible(from)));
+        let within: String = within.iter().map(|frame| format!(" in {}", visible(frame))).collect();
+        let stack = format!("{} of the exposed time{asked} comes from one stack{on}{from}{within}", percent(*share));
+        match outliers {
+            Some((outliers, all)) => format!("{stack}. {}", outliers_in_words(outliers, *all)),
+            None => format!("{stack}."),
+        }
+    }));
+    said
+}
+
+/// The share of the window in which the GPUs were idle, if it is large. Why they were idle is not measured here: a slow CPU, a wait for another process,
+/// or a trace with next to no GPU work look alike. That no collective ran in that time is certain.
+fn idle(report: &StackReport) -> Option<String> {
+    let summary = &report.summary;
+    let idle = 1.0 - summary.share(summary.busy_ns)?;
+    (summary.gpus > 0 && idle >= PACE).then(|| {
+        let gpus = if summary.gpus == 1 { "the GPU".to_owned() } else { format!("{} GPUs", count(summary.gpus)) };
+        format!(
+            "For {} of the {} no kernel ran on {gpus}: collectives do not explain that time.",
+            percent(idle),
+            summary.whole()
+        )
+    })
+}
+
+/// How much of the path of each rank alone the kernels are, if that was asked for. What is not on it can go without making it shorter.
+fn on_critical_path(report: &StackReport) -> Option<String> {
+    let path = report.critical_path_ns.as_ref().filter(|_| report.coverage.kernels > 0)?;
+    let whole: Ns = path.values().copied().sum();
+    let stacks = report.stacks.iter().chain(&report.hidden).chain(&report.without_launch);
+    let on_path = match report.groups() {
+        Some(grouped) => grouped.totals().critical.unwrap_or_default(),
+        None => stacks.filter_map(|stack| stack.cost.critical_ns).sum(),
+    };
+    Some(match on_path.share_of(whole).filter(|_| on_path > Ns::ZERO) {
+        Some(share) => format!(
+            "Of the critical path of each rank alone ({}) these kernels are {} ({}).",
+            duration(whole),
+            percent(share),
+            duration(on_path)
+        ),
+        None => {
+            "None of these kernels is on the critical path of its rank alone: to hide them would not make that shorter."
+                .to_owned()
+        }
+    })
+}
+
+/// The window, and facts about its kernels.
+fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
+    let (summary, coverage) = (&report.summary, &report.coverage);
+    let share = |time: Ns| percent_or_unknown(summary.share(time));
+    if summary.gpus == 0 {
+        return vec![("Window", duration(summary.window.duration())), ("GPUs", "none in the trace".to_owned())];
+    }
+    let mut facts = vec![
+        (if summary.gpu_span.is_some() { "Measured" } else { "Window" }, measured(report)),
+        ("GPU busy", share(summary.busy_ns)),
+        ("Compute", share(summary.compute_ns)),
+        ("Collectives", share(summary.collectives_ns)),
+        ("Exposed", share(summary.exposed_ns)),
+        (
+            "Coverage",
+            format!(
+                "{} of {} have a launch",
+                count(coverage.attributed()),
+                crate::document::format::kernels(coverage.kernels)
+            ),
+        ),
+    ];
+    match report.damage.lost_share {
+        Some(share) if share > 0.0 => facts.push(("Lost", format!("{} of the text", percent(share)))),
+        Some(_) => {}
+        None => facts.push(("Lost", "unknown".to_owned())),
+    }
+    facts
+}
+
+/// The stacks or groups with the most exposed time, and the kernels without a launch.
+fn findings(report: &StackReport) -> Vec<Finding> {
+    let without: Totals = report.coverage.without_launch.values().fold(Totals::default(), |mut sum, of| {
+        sum.add(of.all);
+        sum
+    });
+    let rows: Vec<Totals> = match report.groups() {
+        Some(grouped) => grouped.groups.iter().map(|group| group.totals()).collect(),
+        None => report.stacks.iter().map(Stack::totals).collect(),
+    };
+    let hidden = report.hidden.iter().map(|stack| stack.cost.exposed_ns);
+    // Groups include the kernels without a launch.
+    let apart = if report.groups().is_some() { Totals::default() } else { without };
+    let all: Ns = rows.iter().map(|row| row.exposed_ns).chain(hidden).chain([apart.exposed_ns]).sum();
+    let share = |of: Totals| of.exposed_ns.share_of(all).unwrap_or(0.0);
+    let notable: Vec<usize> = (0..rows.len()).filter(|at| share(rows[*at]) >= NOTABLE).collect();
+    let names = names_of(report);
+    let finding = |at: usize| {
+        let label = label(report, &names, at);
+        Finding {
+            kind: FindingKind::Exposed,
+            what: label.join(" in "),
+            place: Place { row: Some(at), line: line(report, at), ..Place::default() },
+            link: Some(Link { text: "Its row", view: "stacks", stack: Some(at), ..Link::default() }),
+            ..match report.groups() {
+                Some(_) => of_group(rows[at], share(rows[at])),
+                None => of_stack(report, &report.stacks[at], &label, share(rows[at])),
+            }
+        }
+    };
+    let mut found: Vec<(Ns, Finding)> = notable.into_iter().map(|at| (rows[at].exposed_ns, finding(at))).collect();
+    if share(apart) >= NOTABLE {
+        found.push((apart.exposed_ns, no_launch(apart, share(apart))));
+    }
+    found.sort_by_key(|(exposed, _)| std::cmp::Reverse(*exposed));
+    found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// The frame that best shows where a stack comes from.
+fn line(report: &StackReport, at: usize) -> Option<String> {
+    if report.groups().is_some() { None } else { report.stacks.get(at)?.headline.clone() }
+}
+
+/// The cost of kernels: `39.203 ms exposed`.
+fn exposed(row: Totals) -> Finding {
+    Finding {
+        cost: format!("{} exposed", duration(row.exposed_ns)),
+        cost_ns: Some(row.exposed_ns),
+        ..Finding::default()
+    }
+}
+
+fn of_group(row: Totals, share: f64) -> Finding {
+    let kernels = crate::document::format::kernels(row.count);
+    let text = format!("{} of the exposed time: {kernels}, GPU time {}.", percent(share), duration(row.gpu_time_ns));
+    Finding { evidence: vec![text], ..exposed(row) }
+}
+
+fn no_launch(row: Totals, share: f64) -> Finding {
+    Finding {
+        kind: FindingKind::NoLaunch,
+        what: "(no launch)".to_owned(),
+        evidence: vec![format!(
+            "{} of the exposed time comes from {} without a launch: nothing in the trace says which code launched them.",
+            percent(share),
+            crate::document::format::kernels(row.count)
+        )],
+        link: Some(Link { text: "Why", view: "trust", ..Link::default() }),
+        ..exposed(row)
+    }
+}
+
+fn of_stack(report: &StackReport, stack: &Stack, label: &[String], share: f64) -> Finding {
+    let traces = report.traces.len();
+    let mut text = format!("{} of the exposed time", percent(share));
+    if traces > 1 {
+        text.push_str(&format!(" of {} traces", count(traces as u64)));
+    }
+    text.push_str(&format!(": {}", crate::document::format::kernels(stack.count)));
+    let collectives: Vec<&str> = stack.messages.collectives.keys().map(String::as_str).collect();
+    if !collectives.is_empty() {
+        text.push_str(&format!(", {}", collectives.join(", ")));
+    }
+    if let Some(Bytes { min, max, .. }) = stack.messages.bytes {
+        let of = if stack.messages.is_shared() { " per collective" } else { " each" };
+        let to = if min == max { of.to_owned() } else { format!(" to {}", size(max)) };
+        text.push_str(&format!(" of {}{to}", size(min)));
+    }
+    let (mut evidence, mut advice) = (vec![text + "."], None);
+    if let Some(outliers) = &stack.cost.outliers {
+        evidence.push(outliers_in_words(outliers, stack.count));
+        let (from, until) = (outliers.last_end_ns, report.summary.window.end);
+        let without = || {
+            let them = if outliers.count == 1 { "it" } else { "them" };
+            format!("--start-ts {from} --duration {} leaves {them} out.", until - from)
+        };
+        advice = (outliers.are_first && from < until).then(without);
+    } else if let Some(Waiting { mean, best, .. }) = Waiting::find(stack) {
+        let over = if traces > 1 { format!(" over {} traces", count(traces as u64)) } else { String::new() };
+        evidence.push(format!(
+            "They take a mean of {}; the fastest with this collective, size and number of ranks{over} takes {}: the rest is waiting for other \
+             ranks, or contention.",
+            duration(Ns::rounded(mean)),
+            duration(best)
+        ));
+        advice = Some(match traces {
+            1 => "give the traces of all ranks to `nccl-stacks ranks`, which shows who waits for whom.".to_owned(),
+            _ => "ask `nccl-stacks ranks` with the same traces who waits for whom.".to_owned(),
+        });
+    }
+    if label.iter().any(|label| label.contains("torch::autograd::")) {
+        evidence.push("Autograd launched them in the backward pass, not a line of the model.".to_owned());
+        advice = advice.or(Some(
+            "ask `nccl-stacks sql` with the same trace and `--query pairs`, which names the modules.".to_owned(),
+        ));
+    }
+    Finding { evidence, advice, ..exposed(stack.totals()) }
+}
+
+/// `1 of the 64 kernels, the first, takes 17.456 s of their time, at 1000300000 ns; the other 63 take a median of 14.300 µs.`
+fn outliers_in_words(outliers: &Outliers, all: u64) -> String {
+    let Outliers {
+        count: n,
+        gpu_time_ns: gpu_time,
+        others_median_ns: others_median,
+        first_start_ns: first_start,
+        are_first,
+        ..
+    } = *outliers;
+    let take = if n == 1 { "takes" } else { "take" };
+    let first = match (are_first, n) {
+        (true, 1) => ", the first,",
+        (true, _) => ", the first ones,",
+        _ => "",
+    };
+    format!(
+        "{} of the {} kernels{first} {take} {} of their time, at {first_start} ns; the other {} take a median of {}.",
+        count(n),
+        count(all),
+        duration(gpu_time),
+        count(all - n),
+        duration(Ns::rounded(others_median))
+    )
+}
+
+/// `121.100 ms of 125.200 ms of communication is in kernels that are not asked for: custom-allreduce 110.700 ms, nccl 10.400 ms.`
+fn not_asked(found: &NotAsked) -> Option<String> {
+    let family = |family: &FamilyTime| format!("{} {}", family.family, duration(family.gpu_time_ns));
+    let families: Vec<String> = found.families.iter().map(family).collect();
+    (!families.is_empty()).then(|| {
+        format!(
+            "{} of {} of communication is in kernels that are not asked for: {}.",
+            duration(found.gpu_time()),
+            duration(found.collectives_ns),
+            families.join(", ")
+        )
+    })
+}
+
+/// `12.300 ms are matrix products that communicate themselves: neither hidden nor exposed. The option --family fused-gemm shows them.`
+fn fused(found: &NotAsked) -> Option<String> {
+    (found.fused_ns > Ns::ZERO).then(|| {
+        format!(
+            "{} are matrix products that communicate themselves: neither hidden nor exposed. The option --family {FUSED} shows them.",
+            duration(found.fused_ns)
+        )
+    })
+}
+
+/// How many kernel names a line has.
+const NAMED: usize = 3;
+
+/// `8 kernels (12.300 ms) are possibly communication, and count neither as collectives nor as computation: send_tokens (12.300 ms), launched by dispatch.
+/// The options --family all-collectives --kernel-name 'send_tokens' make them collectives.`
+fn possible(found: &NotAsked) -> Option<String> {
+    let longest = found.possibly_communication.first()?;
+    let name = |of: &PossibleTime| {
+        let caller = of.caller.as_deref().map_or(String::new(), |caller| format!(", launched by {}", visible(caller)));
+        format!("{} ({}{caller})", visible(kernel_beginning(&of.name)), duration(of.gpu_time_ns))
+    };
+    let mut names: Vec<String> = found.possibly_communication.iter().take(NAMED).map(name).collect();
+    match found.possibly_communication.len() - names.len() {
+        0 => {}
+        more => names.push(format!("{} more", count(more as u64))),
+    }
+    let all: u64 = found.possibly_communication.iter().map(|of| of.kernels).sum();
+    let (is, them) = if all == 1 { ("is", "it a collective") } else { ("are", "them collectives") };
+    Some(format!(
+        "{} ({}) {is} possibly communication, and counted neither as collectives nor as computation: {}. The options --family {ALL_FAMILIES} --kernel-name '{}' make {them}.",
+        crate::document::format::kernels(all),
+        duration(found.possibly_communication.iter().map(|of| of.gpu_time_ns).sum()),
+        names.join("; "),
+        visible(kernel_beginning(&longest.name)),
+    ))
+}

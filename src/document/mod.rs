@@ -1,0 +1,73 @@
+//! Answers in all their forms. What every form says of an answer is its [`Document`]; an [`Answer`] adds what a form shows besides. Nothing is
+//! computed here, and nothing is written to a terminal. [`format`](mod@format) defines the notation of numbers and names, `table` their
+//! layout.
+
+pub mod answer;
+mod csv;
+pub mod findings;
+pub(crate) mod form;
+pub mod format;
+pub(crate) mod frames;
+pub(crate) mod html;
+pub(crate) mod json;
+pub mod results;
+pub mod table;
+
+pub use answer::Answer;
+pub use csv::without_formulas;
+pub use findings::{Document, Finding, FindingKind, Place};
+pub use form::Form;
+pub use html::Page;
+
+/// How people see an answer.
+#[derive(Debug, Clone, Default)]
+pub struct Screen {
+    /// The columns of the screen; `None` for lines of any length.
+    pub width: Option<usize>,
+    /// How many callers are shown: in text those down to the user's own code, in the script's form those above the launch. `None` for all.
+    pub depth: Option<usize>,
+    /// Whether to show all frames, including those of libraries.
+    pub full_stacks: bool,
+    /// Whether to show everything known about a stack.
+    pub verbose: bool,
+    /// Whether to highlight in colour.
+    pub colour: bool,
+}
+
+impl Screen {
+    /// The columns left next to `taken` others.
+    pub(crate) fn room(&self, taken: usize) -> usize {
+        self.width.map_or(usize::MAX, |width| width.saturating_sub(taken))
+    }
+
+    /// Wraps sentences at blanks into lines that fit. A word may be longer than a line.
+    pub(crate) fn fill(&self, text: &str) -> String {
+        let room = self.room(0);
+        let mut lines = Vec::new();
+        for paragraph in text.lines() {
+            let mut line = String::new();
+            for word in paragraph.split(' ') {
+                if !line.is_empty() && shown_width(&line) + 1 + shown_width(word) > room {
+                    lines.push(std::mem::take(&mut line));
+                } else if !line.is_empty() {
+                    line.push(' ');
+                }
+                line.push_str(word);
+            }
+            lines.push(line);
+        }
+        lines.join("\n")
+    }
+
+    /// Highlights a text, if colour is on.
+    pub(crate) fn accent(&self, text: &str) -> String {
+        if self.colour { format!("\x1b[1;36m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// How many columns a text takes, without its colour codes.
+fn shown_width(text: &str) -> usize {
+    let mut parts = text.split('\x1b');
+    let plain = parts.next().map_or(0, |part| part.chars().count());
+    plain + parts.map(|part| part.split_once('m').map_or(part, |(_, rest)| rest).chars().count()).sum::<usize>()
+}
