@@ -72,6 +72,9 @@ struct Index {
 /// A thread, with a node and its operator that show which it is.
 type Known = (ThreadId, [SliceId; 2]);
 
+/// By thread: how many nodes show that it is meant, and the first of them with its operator.
+type Votes = HashMap<ThreadId, (usize, [SliceId; 2])>;
+
 impl<'a> Forwards<'a> {
     /// Searches the slices of a trace.
     pub(crate) fn new(store: &'a Store) -> Self {
@@ -156,8 +159,7 @@ impl Index {
 
     /// The thread that each number of a thread means: the one with more than half of the nodes whose number occurs on a single thread.
     fn learn_threads(&self, store: &Store, backward: &[SliceId]) -> HashMap<(Process, i64), Known, FixedState> {
-        let mut votes: HashMap<(Process, i64), HashMap<ThreadId, (usize, [SliceId; 2])>, FixedState> =
-            HashMap::default();
+        let mut votes: HashMap<(Process, i64), Votes, FixedState> = HashMap::default();
         for node in backward.iter().copied() {
             let mut candidates = self.candidates(store, node);
             if let Some(number) = store.autograd(node)
@@ -169,7 +171,7 @@ impl Index {
                 of_number.entry(thread).or_insert((0, [node, operator])).0 += 1;
             }
         }
-        let most = |votes: HashMap<ThreadId, (usize, [SliceId; 2])>| {
+        let most = |votes: Votes| {
             let all: usize = votes.values().map(|(votes, _)| votes).sum();
             let (thread, (_, witnesses)) = votes.into_iter().find(|(_, (votes, _))| votes * 2 > all)?;
             Some((thread, witnesses))
