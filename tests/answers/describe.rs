@@ -486,7 +486,7 @@ fn a_verdict_covers_all_files() {
     let Some(shared) = support::shared() else { return };
     let nsys = verdict(&[shared.join("records/nsys/mfu_2gpu_before.sqlite.gz").to_str().unwrap()]);
     assert!(
-        nsys.ends_with("first: torch.profiler, which records what Nsight Systems does not, for 9 more questions."),
+        nsys.ends_with("first: torch.profiler, which records what Nsight Systems does not, for 10 more questions."),
         "{nsys}"
     );
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use super::tally::has;
+use super::has;
 use crate::attribution::callers::Callers;
 use crate::id::SliceId;
 use crate::names::args::MODULE_HIERARCHY;

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
+use super::has;
 use super::header::HeaderFacts;
 use super::questions::{
     Basis, KERNELS, OPERATORS, OTHER_PROFILER, Question, RECORDS_ON, RecordQuestion, Recorder, Setting, TraceQuestion,
 };
 use super::sources::SourceRow;
-use super::tally::{Lack, Tally, has};
+use super::tally::{Lack, Tally};
 use crate::operation::Source;
 
 /// Whether a file can answer a question.

@@ -1,12 +1,13 @@
 //! Describes a file: facts about a trace and, for each [`Question`], how much of the trace has what it needs.
 //!
 //! Shares are counted from the events, not taken from what the header says was asked for: a profiler that was asked for stacks may have recorded
-//! none. The header only determines the advice. `header` reads the header, `tally` counts, `above` climbs from launches, `sources` counts in records,
+//! none. The header only determines the advice. `header` reads the header, `tally` counts, by the flags of `has`, `above` climbs from launches, `sources` counts in records,
 //! `questions` has the tables, `answers` decides, `verdict` sums up over several files.
 
 mod above;
 mod answers;
 pub mod document;
+mod has;
 pub(crate) mod header;
 mod questions;
 mod sources;
@@ -31,8 +32,8 @@ pub use header::{Gpus, HeaderFacts, ProcessGroup, Version};
 pub use questions::{Basis, Question, Recorder};
 use questions::{OF_RECORDS, OF_TRACES};
 pub use sources::SourceRow;
+use tally::Tally;
 pub use tally::{CategoryCount, Counts, Lack, RankFact, StepCount};
-use tally::{Tally, has};
 pub use verdict::{Answered, First};
 
 /// What some files are.

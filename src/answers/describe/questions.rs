@@ -6,9 +6,9 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use super::has;
 use super::header::HeaderFacts;
 use super::sources::SourceRow;
-use super::tally::has;
 use crate::event::Writer;
 use crate::names::values::{KERNEL_CHANNELS, OPERATIONS, PROXY_STEPS};
 

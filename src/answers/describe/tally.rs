@@ -1,4 +1,4 @@
-//! Counts what the questions need: the slices, kernels and collectives of a trace by what they have, a flag each.
+//! Counts what the questions need: the slices, kernels and collectives of a trace by what they have: flags of [`has`](super::has).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -6,6 +6,7 @@ use foldhash::fast::FixedState;
 use serde::Serialize;
 
 use super::above::{Above, Climb};
+use super::has;
 use crate::answers::stacks::steps::Steps;
 use crate::attribution::capture::Captured;
 use crate::attribution::forward::Forwards;
@@ -98,51 +99,6 @@ pub enum Lack {
     Replayed,
     /// No call of the trace launched it.
     Unlaunched,
-}
-
-/// What a slice, a kernel or a collective has. Kernels that are collectives count as both.
-pub(super) mod has {
-    pub(crate) const FRAME: u32 = 1;
-    pub(crate) const RUNTIME: u32 = 1 << 1;
-    pub(crate) const MEMORY: u32 = 1 << 2;
-    /// Without those of libraries.
-    pub(crate) const ANNOTATION: u32 = 1 << 3;
-    pub(crate) const GRAPH_LAUNCH: u32 = 1 << 4;
-    pub(crate) const CAPTURE: u32 = 1 << 5;
-    pub(crate) const OPERATOR: u32 = 1 << 6;
-    pub(crate) const DIMS: u32 = 1 << 7;
-    pub(crate) const STRIDES: u32 = 1 << 8;
-    pub(crate) const CONCRETE: u32 = 1 << 9;
-    pub(crate) const COUNTERS: u32 = 1 << 10;
-    pub(crate) const BACKWARD_OPERATOR: u32 = 1 << 11;
-    /// Its operator of the forward pass is known.
-    pub(crate) const FORWARD: u32 = 1 << 12;
-    pub(crate) const KERNEL: u32 = 1 << 13;
-    pub(crate) const CALL: u32 = 1 << 14;
-    /// Above its launch.
-    pub(crate) const PYTHON: u32 = 1 << 15;
-    pub(crate) const MODULE: u32 = 1 << 16;
-    pub(crate) const BY_OPERATOR: u32 = 1 << 17;
-    /// A backward operator is above its launch.
-    pub(crate) const BACKWARD: u32 = 1 << 18;
-    /// A Python function is above its operator of the forward pass.
-    pub(crate) const FORWARD_PYTHON: u32 = 1 << 19;
-    /// It was launched in a step of the process that launched it: steps of other ranks do not count.
-    pub(crate) const STEP: u32 = 1 << 20;
-    pub(crate) const REPLAYED: u32 = 1 << 21;
-    pub(crate) const BEFORE: u32 = 1 << 22;
-    pub(crate) const UNLAUNCHED: u32 = 1 << 23;
-    pub(crate) const COLLECTIVE: u32 = 1 << 24;
-    pub(crate) const SIZE: u32 = 1 << 25;
-    pub(crate) const GROUP: u32 = 1 << 26;
-    pub(crate) const NUMBER: u32 = 1 << 27;
-    /// There are other kernels.
-    pub(crate) const OTHERS: u32 = 1 << 28;
-    pub(crate) const RANK: u32 = 1 << 29;
-    /// It was launched in the trace and not by a graph, so that it shows what is recorded of collectives.
-    pub(crate) const SHOWS: u32 = 1 << 30;
-    /// It has the call path of its capture.
-    pub(crate) const CAPTURED: u32 = 1 << 31;
 }
 
 /// Everything that is counted.
