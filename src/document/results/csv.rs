@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use rusqlite::types::ValueRef;
 
-use super::blob::hexadecimal;
+use super::hexadecimal;
 use crate::document::format::visible;
 
 pub(super) fn header(columns: &[&str], for_screen: bool, out: &mut impl Write) -> io::Result<()> {

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use rusqlite::types::ValueRef;
 
-use super::blob::hexadecimal;
+use super::hexadecimal;
 
 pub(super) struct Json {
     keys: Vec<String>,

@@ -2,7 +2,6 @@
 //!
 //! CSV and JSON are written row by row, so that memory stays flat for results of any size; a table needs all rows first.
 
-mod blob;
 mod csv;
 mod json;
 mod table;
@@ -147,6 +146,12 @@ impl<W: Write> ResultSets<W> {
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// Bytes as SQL writes them, for forms that have no notation for them: `x'0aff'`.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("x'{digits}'")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use rusqlite::types::ValueRef;
 
-use super::blob::hexadecimal;
+use super::hexadecimal;
 use crate::document::format::{count, duration, grouped, percent, size, visible};
 use crate::time::Ns;
 

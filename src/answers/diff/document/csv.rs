@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use crate::answers::cost::{Order, Totals};
 use crate::answers::diff::delta::{Divided, SideTotals};
 use crate::answers::diff::{Change, Diff};
-use crate::answers::stacks::document::folded;
+use crate::answers::stacks::document::flame;
 use crate::document::table::{Cell, Column, Table, number, words, write_csv};
 
 /// The context is what both sides are divided by.
@@ -18,7 +18,7 @@ const COLUMNS: &[Column<Change, Divided>] = &[
     number("exposed_before_ns", "").read(|stack, _| sum(stack.before, |totals| Cell::Time(totals.exposed_ns))),
     number("exposed_after_ns", "").read(|stack, _| sum(stack.after, |totals| Cell::Time(totals.exposed_ns))),
     words("thread", "").read(|stack, _| Cell::Text(stack.key.thread.clone().unwrap_or_default())),
-    words("stack", "").read(|stack, _| Cell::Text(folded::line(&stack.key))),
+    words("stack", "").read(|stack, _| Cell::Text(flame::line(&stack.key))),
     words("per", "").read(|_, (per, ..)| Cell::Text(per.name().to_owned())),
     number("divided_before_by", "").read(|_, (_, before, _)| Cell::Count(*before)),
     number("divided_after_by", "").read(|_, (.., after)| Cell::Count(*after)),

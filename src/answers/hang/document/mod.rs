@@ -2,7 +2,6 @@
 
 mod findings;
 pub(crate) mod json;
-mod page;
 mod text;
 mod verdict;
 mod words;
@@ -11,15 +10,18 @@ use std::io;
 
 use serde::Serialize;
 
-use super::HangReport;
+use super::{HangReport, HungGroup};
 use crate::answers::OnPage;
 use crate::document::Screen;
 use crate::document::answer::Answer;
 use crate::document::findings::Document;
 use crate::document::form::Form;
+use crate::document::format::ranks;
 use crate::document::html::Page;
+use crate::document::table::{Cell, Column, Table, name, words};
 
 pub use verdict::verdict;
+use words::operation;
 pub(crate) use words::warned;
 
 /// Whether a job hangs, and how to show it.
@@ -53,11 +55,37 @@ impl Answer for HangAnswer<'_> {
         json::hang(self.report)
     }
 
+    fn tables(&self) -> Vec<Table> {
+        let groups = self.report.hung.iter().chain(&self.report.lagging);
+        vec![Table::new("hung", "Groups that wait", COLUMNS, groups.map(|group| (group, ())))]
+    }
+
     fn body(&self, _form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
         text::hang(self.report, screen, out)
     }
 
     fn page(&self) -> io::Result<Page<'_>> {
-        page::hang(self)
+        let page = self.page_of("hang", self.name.to_owned(), &self.on_page.notes)?;
+        let whole = [
+            ("Whether it hangs, with all evidence", " --verbose"),
+            ("The same for a script, with exit code 4 if it hangs", " --json"),
+        ];
+        let mut commands = self.on_page.commands("hang", "hang ", &whole);
+        commands.extend(self.on_page.commands("hang", "records ", &[("What the records have beside that", "")]));
+        let notes = [&page.document.notes[..], &page.notes].concat();
+        Ok(Page { commands, notes, ..page })
     }
+}
+
+const COLUMNS: &[Column<HungGroup>] = &[
+    words("", "operation").read(|group, ()| Cell::Text(operation(group.collective.as_deref(), group.sequence))),
+    words("", "not enqueued by").read(|group, ()| list(&group.missing_ranks)),
+    words("", "stuck on").read(|group, ()| list(&group.stuck_ranks)),
+    words("", "other call on").read(|group, ()| list(&group.odd_ranks)),
+    words("", "waiting").read(|group, ()| list(&group.waiting_ranks)),
+    name("group").read(|group, ()| Cell::Text(group.name.group.clone())),
+];
+
+fn list(of: &[u32]) -> Cell {
+    if of.is_empty() { Cell::Empty } else { Cell::Text(ranks(of)) }
 }

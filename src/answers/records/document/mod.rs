@@ -2,7 +2,6 @@
 
 mod findings;
 pub mod flows;
-mod page;
 mod sentences;
 mod table;
 mod text;
@@ -87,6 +86,13 @@ impl Answer for RecordsAnswer<'_> {
     }
 
     fn page(&self) -> io::Result<Page<'_>> {
-        page::records(self)
+        let commands = [
+            ("All tables", " --format table"),
+            ("Everything, for programs", " --format json --output records.json"),
+            ("For spreadsheets", " --format csv --output records.csv"),
+        ];
+        let whole = RecordsAnswer::new(self.report, self.name);
+        let page = whole.page_of("records", self.name.to_owned(), &self.on_page.notes)?;
+        Ok(Page { commands: self.on_page.commands("records", "records ", &commands), ..page })
     }
 }

@@ -1,8 +1,7 @@
 //! The stacks of a window, or groups of its kernels: one file per form.
 
 mod findings;
-mod flame;
-pub(crate) mod folded;
+pub(crate) mod flame;
 mod grouping;
 mod kernels;
 mod notation;
@@ -122,7 +121,7 @@ impl Answer for StacksAnswer<'_> {
                 Err(io::Error::other("the form of get_call_stacks.py has only stacks; use another form for groups"))
             }
             (Form::Script, None) => script::stacks(report, self.depth, out),
-            (Form::Folded, _) => folded::stacks(report, weight, out),
+            (Form::Folded, _) => flame::folded(report, weight, out),
             (Form::Speedscope, _) => speedscope::stacks(report, trace, weight, out),
             #[cfg(feature = "flamegraph")]
             (Form::Svg, _) => svg::stacks(report, trace, weight, out),

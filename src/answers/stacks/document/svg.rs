@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use inferno::flamegraph::{self, Options};
 
-use super::folded;
+use super::flame;
 use crate::answers::stacks::data::StackReport;
 use crate::answers::stacks::weight::{Weight, weight_name};
 use crate::document::format::{base_name, count, shorten, shorten_right};
@@ -17,7 +17,7 @@ const TITLE: usize = 80;
 /// Errors: returns the writer's error, or an error if no stack has any weight or the sum of the weights overflows.
 pub(crate) fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
     let mut folded = Vec::new();
-    folded::stacks(report, weight, &mut folded)?;
+    flame::folded(report, weight, &mut folded)?;
     let folded = String::from_utf8(folded).map_err(io::Error::other)?;
     if folded.is_empty() {
         return Err(io::Error::other(format!("no stack has any {}, so there is nothing to draw", weight_name(weight))));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::folded;
+use super::flame;
 use super::notation::{kernel_names, process_group, values};
 use crate::answers::stacks::collective_info::Bandwidth;
 use crate::answers::stacks::data::{Stack, StackReport};
@@ -46,7 +46,7 @@ const COLUMNS: &[Column<Stack, Context>] = &[
     words("thread", "").read(|stack, _| Cell::Text(stack.key.thread.clone().unwrap_or_default())),
     words("kernels", "").read(|stack, _| Cell::Text(kernel_names(stack))),
     words("headline", "").read(|stack, _| text(stack.headline.as_deref())),
-    words("stack", "").read(|stack, _| Cell::Text(folded::line(&stack.key))),
+    words("stack", "").read(|stack, _| Cell::Text(flame::line(&stack.key))),
     frames("called from, innermost first").read(|_, (_, frames)| Cell::Frames(frames.clone())),
 ];
 
