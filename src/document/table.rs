@@ -321,7 +321,7 @@ impl Table {
             }
             Some(Shown { head: head @ Head { fit: Fit::Rest(least), .. }, cells }) => {
                 drop_to(&mut columns, width.saturating_sub(least));
-                let room = width.saturating_sub(total(&columns) + 2).max(least);
+                let room = width.saturating_sub(total(&columns) + 1).max(least);
                 columns.push(Shown { head, cells: cells.iter().map(|cell| shorten_frame(cell, room)).collect() });
                 layout(&columns, self.rows.len()).concat()
             }

@@ -24,7 +24,6 @@
 #![allow(missing_docs, reason = "no other program documents against this crate")]
 
 mod debug_log;
-mod document;
 mod file;
 mod flight_recorder;
 pub mod flow;
@@ -32,6 +31,7 @@ mod inspector;
 mod joined;
 mod lines;
 mod megatrace;
+mod nodes;
 mod objects;
 pub mod operation;
 mod pickle;

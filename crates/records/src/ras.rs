@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use super::document::{Document, Value};
+use super::nodes::{Document, Value};
 use super::ras_text;
 use super::reader::{Reading, RecordReader};
 use super::tables::RankStatus;

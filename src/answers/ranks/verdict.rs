@@ -1,5 +1,6 @@
 //! What to say first about many ranks: how much of their time is waiting, for whom, and why. Only what was measured is in it.
 
+use crate::answers::stacks::verdict::PACE;
 use serde::Serialize;
 
 use super::data::{RankReport, RankWaits};
@@ -44,9 +45,6 @@ impl Pace {
         self.cpus.max(self.gpus) >= PACE && self.cpus != self.gpus
     }
 }
-
-/// The CPUs or the GPUs set the pace if the job is shorter by this share with these twice as fast: half of what it would be if there were nothing else.
-pub const PACE: f64 = 0.25;
 
 /// What saves less than this share of the time is nothing to begin with.
 pub const WORTH: f64 = 0.01;

@@ -5,6 +5,9 @@ use super::origin::Names;
 use crate::answers::cost::{Distribution, Outliers};
 use crate::time::Ns;
 
+/// The CPUs or the GPUs set the pace if the job is shorter by this share with these twice as fast: half of what it would be if there were nothing else.
+pub const PACE: f64 = 0.25;
+
 /// The verdict on a window. Times are summed over the GPUs; shares are fractions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict<'a> {

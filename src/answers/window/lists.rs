@@ -56,6 +56,6 @@ mod tests {
     fn tables_line_up() {
         let rows = [("ncclDevKernel_A", 97), ("gather", 1)].map(|(name, count)| NameCount { name: name.into(), count });
         assert_eq!(name_counts(&rows, 80), " count  name\n    97  ncclDevKernel_A\n     1  gather\n");
-        assert_eq!(name_counts(&rows, 16), " count  name\n    97  ncclDe…\n     1  gather\n");
+        assert_eq!(name_counts(&rows, 16), " count  name\n    97  ncclDev…\n     1  gather\n");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::document::Value;
+use super::super::nodes::Value;
 use super::super::reader::Reading;
 use super::super::tables::{Records, Splits};
 use super::groups::{Group, Groups};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::document::Value;
+use super::super::nodes::Value;
 use super::super::reader::Reading;
 use super::super::tables::{RankStatus, Records};
 use crate::operation::{Communicator, Source};

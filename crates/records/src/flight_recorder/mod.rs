@@ -11,7 +11,7 @@ mod rank;
 
 use std::io::{self, Read};
 
-use super::document::{Document, Value};
+use super::nodes::{Document, Value};
 use super::pickle::{self, PickleError};
 use super::reader::{Reading, RecordReader};
 use super::text::contains;

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::super::document::Value;
 use super::super::file::RecordFile;
+use super::super::nodes::Value;
 use super::entries::peers;
 use super::groups::Groups;
 use nccl_stacks_trace::id::RankId;

@@ -4,7 +4,7 @@ use std::io::{BufRead, Read};
 
 use super::PickleError;
 use super::opcode as op;
-use crate::document::{Document, MAX_NODES, Node};
+use crate::nodes::{Document, MAX_NODES, Node};
 
 /// The names of what a pickle imports are not longer than this.
 const MAX_LINE: u64 = 1 << 20;

@@ -9,7 +9,7 @@ mod opcode;
 
 use std::io::BufRead;
 
-use super::document::Document;
+use super::nodes::Document;
 use machine::Machine;
 
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +67,7 @@ mod tests {
     /// Every byte changed, and the rest cut off anywhere: an error or values, and positions of what is there.
     #[test]
     fn no_damage_panics() {
-        use crate::document::Node;
+        use crate::nodes::Node;
 
         let pickle = b"\x80\x04}\x94(\x8c\x01v\x94\x8c\x01x\x94\x8c\x01e\x94](}(h\x01h\x02K\x07N\x85u}(h\x01](K\x01K\x02euee\x8c\x01p}(h\x01}(h\x02h\x02uuu.";
         let mut found = 0;

@@ -1,6 +1,5 @@
 //! What every form of the comparison of ranks says: who waits for whom, the late ranks, and the stacks at which ranks wait.
 
-use super::text::loaded;
 use super::trust::trust;
 use super::verdict::{HALF, damaged, main_step, name, sentences};
 use super::{RankAnswer, critical, exposed, pipeline};
@@ -313,4 +312,10 @@ fn of_stack(report: &RankReport, at: usize, id: Option<usize>) -> Finding {
         link: id.map(|id| Link { text: "Its row", view: "stacks", stack: Some(id), ..Link::default() }),
         ..Finding::default()
     }
+}
+
+/// `receives 2.0 times the mean`
+pub(crate) fn loaded([received, sent]: [f64; 2]) -> String {
+    let verb = if received >= sent { "receives" } else { "sends" };
+    format!("{verb} {:.1} times the mean", received.max(sent))
 }

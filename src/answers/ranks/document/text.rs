@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::findings::loaded;
 use super::verdict::has_launches;
 use super::{RankAnswer, critical, exposed, pipeline, table};
 use crate::answers::ranks::data::{RankReport, RankWaits, StackWaits};
@@ -110,10 +111,4 @@ fn stack_line(stack: &StackWaits) -> String {
         text.push_str(&format!("; rank {rank} {}", loaded(load)));
     }
     text
-}
-
-/// `receives 2.0 times the mean`
-pub(crate) fn loaded([received, sent]: [f64; 2]) -> String {
-    let verb = if received >= sent { "receives" } else { "sends" };
-    format!("{verb} {:.1} times the mean", received.max(sent))
 }
