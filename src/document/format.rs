@@ -41,7 +41,12 @@ pub fn count(n: u64) -> String {
 
 /// `1 kernel`, `239,093 kernels`
 pub fn kernels(n: u64) -> String {
-    if n == 1 { "1 kernel".to_owned() } else { format!("{} kernels", count(n)) }
+    plural(n, "kernel")
+}
+
+/// A number of things: `1 file`, `8 files`.
+pub(crate) fn plural(n: u64, one: &str) -> String {
+    format!("{} {one}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
 /// A number with commas and this many decimals.

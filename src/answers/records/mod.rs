@@ -24,7 +24,6 @@ pub use bandwidth::BandwidthCheck;
 pub use census::{CensusRow, SizeClass};
 pub use channels::{ChannelRow, Imbalance};
 pub use communicators::CommunicatorRow;
-pub use diagnoses::{Asked, Diagnosis};
 pub use events::EventRow;
 pub use files::FileRow;
 pub use groups::GroupRow;
@@ -32,6 +31,7 @@ pub use links::{LinkRow, PairRow};
 pub use proxy::{Phases, ProxyRow};
 pub use steady::Steady;
 
+use crate::document::findings::Finding;
 use crate::operations::communicators::Communicators;
 use crate::records::Records;
 use flows::FlowReport;
@@ -42,7 +42,10 @@ use flows::FlowReport;
 pub struct RecordsReport {
     /// The problems, most important first.
     #[serde(skip)]
-    pub diagnoses: Vec<Diagnosis>,
+    pub diagnoses: Vec<Finding>,
+    /// What could not be used, by kind, each with its number (`137 records that newer ones have overwritten`), and in how many files.
+    #[serde(skip)]
+    pub left_out: Vec<(String, u64)>,
     /// The communicators.
     pub communicators: Vec<CommunicatorRow>,
     /// Operations by source, communicator, collective and size class, longest total time first.
@@ -84,6 +87,7 @@ pub fn report(records: &Records) -> RecordsReport {
         groups: groups::rows(records),
         flows: flows::report(records),
         files: files::rows(records),
+        left_out: diagnoses::remarks(&records.files, |file| &file.skipped),
         ..RecordsReport::default()
     };
     report.diagnoses = diagnoses::find(records, &communicators, &report);

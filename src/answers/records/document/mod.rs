@@ -1,4 +1,5 @@
-//! The contents of NCCL's own records: one file per form. The sentences about what is wrong are in `sentences`.
+//! The contents of NCCL's own records: one file per form. The verdict is in `sentences`; what is wrong has its words from
+//! where it is found.
 
 mod findings;
 pub mod flows;

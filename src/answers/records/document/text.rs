@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::sentences::{first_advice, is_in_verdict, sentence};
+use super::sentences::{first_advice, is_in_verdict};
 use super::table::tables;
 use super::{RecordsAnswer, flows};
 use crate::answers::records::RecordsReport;
@@ -26,7 +26,7 @@ pub(crate) fn records(answer: &RecordsAnswer<'_>, form: Form, screen: &Screen, o
     }
     let mut others = report.diagnoses.iter().enumerate().filter(|of| !is_in_verdict(of)).map(|(_, of)| of);
     let limit = if screen.verbose || !is_text { usize::MAX } else { LINES };
-    others.by_ref().take(limit).try_for_each(|of| writeln!(out, "{}", screen.fill(&sentence(of))))?;
+    others.by_ref().take(limit).try_for_each(|of| writeln!(out, "{}", screen.fill(&of.what)))?;
     let more = others.count();
     if more > 0 {
         writeln!(out, "… and {} more, with --format table", count(more as u64))?;

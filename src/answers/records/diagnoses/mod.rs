@@ -1,0 +1,135 @@
+//! Problems in what was recorded: what makes the job slow (`slow`), what the records lack (`lacks`), and what NCCL itself reported. A problem is a
+//! [`Finding`] and gets its words where it is found.
+
+mod lacks;
+mod slow;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) use lacks::remarks;
+
+use super::RecordsReport;
+use crate::answers::hang::document::warned;
+use crate::answers::hang::{NcclWarning, Outcome, hang, merged};
+use crate::answers::recording;
+use crate::answers::recording::{Loss, words};
+use crate::document::findings::{Finding, FindingKind, Link, Place};
+use crate::document::format::{ranks, size, visible};
+use crate::operation::Source;
+use crate::operations::communicators::Communicators;
+use crate::records::{RecordFile, Records};
+
+/// A problem: in few words, in a sentence, and its advice. Ranks are ranks within the communicator, or of the job if only that is known; those of a hang
+/// are ranks of the job.
+fn problem(
+    kind: FindingKind,
+    title: &str,
+    what: String,
+    ranks: impl IntoIterator<Item = u32>,
+    advice: Option<&str>,
+) -> Finding {
+    Finding {
+        kind,
+        cost: title.to_owned(),
+        what,
+        place: Place { ranks: ranks.into_iter().collect(), ..Place::default() },
+        advice: advice.map(str::to_owned),
+        link: Some(Link { text: "The operations", view: "records", ..Link::default() }),
+        ..Finding::default()
+    }
+}
+
+/// The problems, the most important first.
+pub(super) fn find(records: &Records, communicators: &Communicators, report: &RecordsReport) -> Vec<Finding> {
+    let mut found: Vec<Finding> = hangs(records).into_iter().collect();
+    found.extend(recording::failed_calls(records).iter().map(|calls| {
+        let advice = "read what NCCL prints about it with NCCL_DEBUG=WARN.";
+        problem(FindingKind::FailedCalls, "Failed calls", words::failed(calls), [], Some(advice))
+    }));
+    found.extend(merged(records).iter().map(warning));
+    found.extend(recording::losses(records).iter().filter_map(not_recorded));
+    found.extend(mixed(records, communicators));
+    found.extend(slow::find(records, report));
+    found.extend(lacks::find(records, communicators, report));
+    found
+}
+
+/// Dumps and answers of RAS suggest that the job hung, so only these are checked.
+fn hangs(records: &Records) -> Option<Finding> {
+    let is_made_for_that = |file: &RecordFile| matches!(file.source, Some(Source::FLIGHT_RECORDER | Source::RAS));
+    if !records.files.iter().any(is_made_for_that) {
+        return None;
+    }
+    let report = hang(records);
+    let what = match &report.culprits[..] {
+        [] => "Ranks have done less than others of their group.".to_owned(),
+        culprits => format!("The job hangs, or is held up, on {}.", ranks(culprits)),
+    };
+    let advice = "ask `nccl-stacks hang` with the same files: it says in which call, and why.";
+    matches!(report.outcome, Outcome::Hung | Outcome::Lagging)
+        .then(|| problem(FindingKind::Hang, "Hang", what, report.culprits, Some(advice)))
+}
+
+fn warning(of: &NcclWarning) -> Finding {
+    let advice = match of.kind {
+        "network" => Some(
+            "look at the NIC, the cable and the switch port between both sides, and whether the process on the other side still runs.",
+        ),
+        "cuda" => Some("look at the GPU: Xid errors in dmesg, nvidia-smi -q; and at what ran there before."),
+        "mismatch" => Some("ask `nccl-stacks hang` with the same files: it says which ranks call something different."),
+        _ => None,
+    };
+    problem(FindingKind::Warned, "NCCL warned", warned(of), [], advice)
+}
+
+fn not_recorded(Loss { why, count, .. }: &Loss) -> Option<Finding> {
+    let what = words::not_recorded(why.as_deref()?, *count);
+    let advice = "choose a folder in which the job's processes can create files, with room for their rings (--dir, --ring-size).";
+    Some(problem(FindingKind::NotRecorded, "Not recorded", what, [], Some(advice)))
+}
+
+/// Operations that should use one algorithm and protocol. If any part of the key is unknown, they may differ.
+type Same<'a> = (Source, usize, &'a str, u64);
+
+/// Collectives of one size that ran with different algorithms or protocols: ranks disagree, or NCCL changed its choice.
+fn mixed(records: &Records, communicators: &Communicators) -> Vec<Finding> {
+    let mut methods: BTreeMap<Same<'_>, BTreeMap<String, BTreeSet<u32>>> = BTreeMap::new();
+    for operation in &records.operations {
+        let Some(collective) = operation.collective.as_deref() else { continue };
+        let Some(method) = method(operation.algorithm.as_deref(), operation.protocol.as_deref()) else { continue };
+        let Some((group, bytes)) = communicators.of_operation(operation).zip(operation.bytes) else { continue };
+        let key = (operation.source, group, collective, bytes);
+        methods.entry(key).or_default().entry(method).or_default().extend(operation.place_or_rank());
+    }
+    for call in &records.calls {
+        let Some(collective) = call.collective.as_deref() else { continue };
+        let Some(method) = method(call.algorithm.as_deref(), call.protocol.as_deref()) else { continue };
+        let Some((group, bytes)) = communicators.position(call.communicator).zip(call.bytes) else { continue };
+        let key = (call.source, group, collective, bytes);
+        let rank = call.place.or(call.rank.map(|rank| rank.0));
+        methods.entry(key).or_default().entry(method).or_default().extend(rank);
+    }
+    let advice = "compare the environment (NCCL_ALGO, NCCL_PROTO, NCCL version, topology) of these ranks.";
+    let several = methods.into_iter().filter(|(_, methods)| methods.len() > 1);
+    let finding = |((_, group, collective, bytes), methods): (Same<'_>, BTreeMap<String, BTreeSet<u32>>)| {
+        let group = communicators.title(Some(group)).map_or(String::new(), |name| format!(" in {}", visible(&name)));
+        let ways: Vec<String> =
+            methods.iter().map(|(method, ranks)| format!("{} on {}", visible(method), some_ranks(ranks))).collect();
+        let (collective, ways, n) = (visible(collective), ways.join("; "), ways.len());
+        let what = format!("{collective} of {}{group} ran in {n} ways: {ways}.", size(bytes));
+        problem(FindingKind::MixedMethods, "Mixed methods", what, [], Some(advice))
+    };
+    several.map(finding).collect()
+}
+
+fn method(algorithm: Option<&str>, protocol: Option<&str>) -> Option<String> {
+    match (algorithm, protocol) {
+        (Some(algorithm), Some(protocol)) => Some(format!("{algorithm}/{protocol}")),
+        (one, other) => one.or(other).map(str::to_owned),
+    }
+}
+
+fn some_ranks(of: &BTreeSet<u32>) -> String {
+    let of: Vec<u32> = of.iter().copied().collect();
+    if of.is_empty() { "ranks that are not recorded".to_owned() } else { ranks(&of) }
+}
