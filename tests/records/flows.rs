@@ -166,20 +166,26 @@ fn unpacked() -> PathBuf {
     if inner.is_dir() { inner } else { folder }
 }
 
+/// Whether there is one finding, of this kind and with this beginning.
+fn is_only(findings: &[Finding], kind: &str, what: &str) -> bool {
+    matches!(findings, [only] if only.kind == kind && only.what.starts_with(what))
+}
+
 #[test]
 fn what_is_off_is_said() {
     let Some((records, _)) = samples() else { return };
     let report = flows::report(&records).unwrap();
     let of = |name: &str| &report.runs.iter().find(|run| case(&run.folder) == name).unwrap().findings;
     for twice in ["two_runs_5r", "two_comms_same_5r"] {
-        assert_eq!(of(twice)[..], [Finding::Repeated { steps: 80, ops: 5 }], "{twice}");
+        assert!(is_only(of(twice), "repeated", "80 lines of steps and 5 of operations occur twice"), "{twice}");
     }
-    assert_eq!(of("blocking_mp_5r")[..], [Finding::NoSteps { expected: Some(80) }]);
+    assert!(is_only(of("blocking_mp_5r"), "no_steps", "Operations were planned, and no steps were written; 80 were"));
     // 30 of 60 were launched before it hung.
-    assert!(of("fifo_hang_partial_5r").contains(&Finding::Unfinished { planned: 60, written: 30 }));
-    assert_eq!(of("a2a_self_5r")[..], [Finding::SelfSends { ops: 10 }]);
+    let unfinished = "60 operations on channels were planned, and only 30 have steps";
+    assert!(of("fifo_hang_partial_5r").iter().any(|of| of.kind == "unfinished" && of.what.starts_with(unfinished)));
+    assert!(is_only(of("a2a_self_5r"), "self_sends", "10 sends and receives have no steps"));
     // All-to-all among 8 ranks, in two parts of one and of two steps.
-    assert_eq!(of("net_a2a_8r")[..], [Finding::SelfSends { ops: 32 }]);
+    assert!(is_only(of("net_a2a_8r"), "self_sends", "32 sends and receives have no steps"));
     assert!(of("ar_small_ll_5r").is_empty());
     assert_eq!(of("p2p_large_0to3_5r")[..], []);
     let said = text(&report);
@@ -237,7 +243,7 @@ fn a_ring_of_three_ranks_by_hand() {
     let one = ["reduce-scatter", "reduce-scatter", "allgather", "allgather"];
     assert_eq!(stages, [one, one].concat());
     // Of each loop's four steps the labels have two wrong in the half where they differ: steps 2, 3, 4 and 5.
-    assert_eq!(run.findings, [Finding::WrongStages { pattern: "RING_TWICE".to_owned(), wrong: 24, of: 48 }]);
+    assert!(is_only(&run.findings, "wrong_stages", "24 of 48 steps of RING_TWICE have a wrong stage in the files"));
     let matrix = written(&report, Form::Csv);
     assert_eq!(matrix.lines().nth(1).unwrap().rsplit('/').next().unwrap(), "ring,0,2,8,8000");
     let links: Vec<_> = run.matrix.iter().map(|link| (link.from, link.to, link.steps, link.bytes)).collect();
@@ -292,7 +298,7 @@ fn an_aggregate_alone_is_used_and_one_beside_its_files_compared() {
     let records = read("alone", &[("flow_rank0.json", alone.clone())]);
     let report = flows::report(&records).unwrap();
     assert_eq!((report.runs[0].ops, report.runs[0].steps), (1, 16));
-    assert!(report.runs[0].findings.contains(&Finding::AggregateOnly { ranks: vec![0] }));
+    assert!(report.runs[0].findings.iter().any(|of| of.kind == "aggregate_only" && of.what.starts_with("For rank 0 ")));
 
     let beside = |text: String| {
         let files = [("a", ops.clone() + &other_ops), ("b", steps.clone() + &other_steps), ("flow_rank0.json", text)];

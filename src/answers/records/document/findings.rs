@@ -33,8 +33,8 @@ fn flow_findings(report: &RecordsReport) -> impl Iterator<Item = Finding> {
     flow_runs(report).filter(|run| !run.findings.is_empty()).map(|run| Finding {
         kind: FindingKind::Flows,
         cost: flows::folder(run).to_owned(),
-        what: run.findings.first().map_or(String::new(), flows::sentence),
-        evidence: run.findings.iter().skip(1).map(flows::sentence).collect(),
+        what: run.findings.first().map_or(String::new(), |first| first.what.clone()),
+        evidence: run.findings.iter().skip(1).map(|finding| finding.what.clone()).collect(),
         link: Some(Link { text: "The folders", view: "records", ..Link::default() }),
         ..Finding::default()
     })

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use crate::answers::records::RecordsReport;
-use crate::answers::records::flows::{Finding, FlowReport, FlowRunReport, Link, PatternRow, Tree};
+use crate::answers::records::flows::{FlowReport, FlowRunReport, Link, PatternRow, Tree};
 use crate::document::format::{count, size, visible};
 use crate::document::table::{Cell, Column, Table, number, words};
 
@@ -91,7 +91,7 @@ fn run(run: &FlowRunReport) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(out, "Flows in {}: {}", visible(folder(run)), summary(run));
     for finding in &run.findings {
-        let _ = writeln!(out, "  {}", sentence(finding));
+        let _ = writeln!(out, "  {}", finding.what);
     }
     let patterns = Table::new("patterns", "Patterns", PATTERNS, run.patterns.iter().map(|row| (row, ())));
     let _ = writeln!(out, "\n{}", patterns.text(None).trim_end());
@@ -174,63 +174,4 @@ fn matrix(run: &FlowRunReport) -> String {
         let _ = writeln!(out, "without {} steps of unknown size", count(run.unsized_steps));
     }
     out
-}
-
-/// A finding in words.
-pub fn sentence(finding: &Finding) -> String {
-    match finding {
-        Finding::Repeated { steps, ops } => format!(
-            "{} lines of steps and {} of operations occur twice: two runs appended to the same files, or two communicators of equal \
-             size. The files cannot distinguish these.",
-            count(*steps),
-            count(*ops)
-        ),
-        Finding::NoSteps { expected } => {
-            let expected = expected.map_or(String::new(), |steps| format!("; {} were expected", count(steps)));
-            format!("Operations were planned, and no steps were written{expected}.")
-        }
-        Finding::Unfinished { planned, written } => format!(
-            "{} operations on channels were planned, and only {} have steps: steps are written when a plan is launched, so the run ended \
-             before that, as one does that hangs and is killed.",
-            count(*planned),
-            count(*written)
-        ),
-        Finding::SelfSends { ops } => {
-            format!("{} sends and receives have no steps: as many as ranks send to themselves.", count(*ops))
-        }
-        Finding::TooManySteps { steps } => {
-            format!("There are {} more steps than the operations ask for.", count(*steps))
-        }
-        Finding::MissingRanks { ranks } => format!("There are no files of {}.", list(ranks)),
-        Finding::BrokenSequences { sequences } => {
-            format!("Steps are missing or repeated in {} sequences.", count(*sequences))
-        }
-        Finding::Unpaired { steps } => {
-            format!("{} steps are only on one side: sent and not received, or received and not sent.", count(*steps))
-        }
-        Finding::WrongRingPeers { steps } => {
-            format!("{} steps go to or come from ranks that are not the neighbours on the ring.", count(*steps))
-        }
-        Finding::WrongStages { pattern, wrong, of } => format!(
-            "{} of {} steps of {} have a wrong stage in the files, which take half of the steps for each; it is worked out anew.",
-            count(*wrong),
-            count(*of),
-            visible(pattern)
-        ),
-        Finding::DifferingAggregates { aggregates, of } => format!(
-            "{aggregates} of {of} aggregates do not match the first operation and all steps of their rank: they were made earlier, or from other files."
-        ),
-        Finding::AggregateOnly { ranks } => {
-            format!("For {} there is only the aggregate, which has only the first operation.", list(ranks))
-        }
-        Finding::RestartedCounts { ops } => format!(
-            "opCount restarts in every plan of the operations and not in the steps: {} operations of the steps are joined by shape alone.",
-            count(*ops)
-        ),
-    }
-}
-
-fn list(ranks: &[u32]) -> String {
-    let names: Vec<String> = ranks.iter().map(u32::to_string).collect();
-    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, names.join(", "))
 }

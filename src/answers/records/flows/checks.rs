@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Finding, FlowRunReport};
+use crate::document::format::{count, ranks, visible};
 use crate::records::flow::runs::{Aggregate, FlowRun, Plan};
 use crate::records::flow::stages::{Ops, is_peer_to_peer};
 use crate::records::{FlowOp, FlowStep, Records};
@@ -145,39 +146,58 @@ fn is_equal(records: &Records, run: &FlowRun, aggregate: &Aggregate) -> bool {
 /// What the counts mean. Two runs in one folder come first, because they distort other counts.
 pub(super) fn findings(records: &Records, run: &FlowRun, of_ops: &Ops<'_>, report: &FlowRunReport) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut add = |is_so: bool, finding: Finding| {
+    let mut add = |is_so: bool, kind: &'static str, what: String| {
         if is_so {
-            found.push(finding);
+            found.push(Finding { kind, what });
         }
     };
-    let &FlowRunReport { repeated_steps, repeated_ops, .. } = report;
-    add(repeated_steps > 0, Finding::Repeated { steps: repeated_steps, ops: repeated_ops });
+    let &FlowRunReport { repeated_steps, broken_sequences, unpaired_steps, wrong_ring_peers, .. } = report;
+    let &FlowRunReport { aggregates, differing_aggregates, unjoined_ops, .. } = report;
+    let what = format!(
+        "{} lines of steps and {} of operations occur twice: two runs appended to the same files, or two communicators of equal size. \
+         The files cannot distinguish these.",
+        count(repeated_steps),
+        count(report.repeated_ops)
+    );
+    add(repeated_steps > 0, "repeated", what);
     let missing: Vec<u32> =
         (0..report.size.unwrap_or_default()).filter(|rank| report.ranks.binary_search(rank).is_err()).collect();
-    add(!missing.is_empty(), Finding::MissingRanks { ranks: missing });
-    add(!run.aggregate_only.is_empty(), Finding::AggregateOnly { ranks: run.aggregate_only.clone() });
+    add(!missing.is_empty(), "missing_ranks", format!("There are no files of {}.", ranks(&missing)));
+    let alone = ranks(&run.aggregate_only);
+    let what = format!("For {alone} there is only the aggregate, which has only the first operation.");
+    add(!run.aggregate_only.is_empty(), "aggregate_only", what);
     if run.aggregate_only.is_empty() {
         add_shortfall(records, run, of_ops, report, &mut add);
     }
     // Repeated lines repeat each sequence; that is reported already.
-    let sequences = report.broken_sequences;
-    add(sequences > 0 && repeated_steps == 0, Finding::BrokenSequences { sequences });
-    let steps = report.unpaired_steps;
-    add(steps > 0, Finding::Unpaired { steps });
-    let steps = report.wrong_ring_peers;
-    add(steps > 0, Finding::WrongRingPeers { steps });
+    let what = format!("Steps are missing or repeated in {} sequences.", count(broken_sequences));
+    add(broken_sequences > 0 && repeated_steps == 0, "broken_sequences", what);
+    let steps = count(unpaired_steps);
+    let what = format!("{steps} steps are only on one side: sent and not received, or received and not sent.");
+    add(unpaired_steps > 0, "unpaired", what);
+    let steps = count(wrong_ring_peers);
+    let what = format!("{steps} steps go to or come from ranks that are not the neighbours on the ring.");
+    add(wrong_ring_peers > 0, "wrong_ring_peers", what);
     let mut labels: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for row in &report.patterns {
         let of = labels.entry(&row.pattern).or_default();
         (of.0, of.1) = (of.0 + row.wrong_stages, of.1 + row.steps);
     }
     for (pattern, (wrong, of)) in labels {
-        add(wrong > 0, Finding::WrongStages { pattern: pattern.to_owned(), wrong, of });
+        let (steps, of, pattern) = (count(wrong), count(of), visible(pattern));
+        let stages = "a wrong stage in the files, which take half of the steps for each; it is worked out anew";
+        add(wrong > 0, "wrong_stages", format!("{steps} of {of} steps of {pattern} have {stages}."));
     }
-    let (aggregates, of) = (report.differing_aggregates, report.aggregates);
-    add(aggregates > 0, Finding::DifferingAggregates { aggregates, of });
-    let ops = report.unjoined_ops;
-    add(ops > 0 && report.ops > 0, Finding::RestartedCounts { ops });
+    let what = format!(
+        "{differing_aggregates} of {aggregates} aggregates do not match the first operation and all steps of their rank: they were made \
+         earlier, or from other files."
+    );
+    add(differing_aggregates > 0, "differing_aggregates", what);
+    let what = format!(
+        "opCount restarts in every plan of the operations and not in the steps: {} operations of the steps are joined by shape alone.",
+        count(unjoined_ops)
+    );
+    add(unjoined_ops > 0 && report.ops > 0, "restarted_counts", what);
     found
 }
 
@@ -187,14 +207,18 @@ fn add_shortfall(
     run: &FlowRun,
     of_ops: &Ops<'_>,
     report: &FlowRunReport,
-    add: &mut impl FnMut(bool, Finding),
+    add: &mut impl FnMut(bool, &'static str, String),
 ) {
     if report.steps == 0 {
-        add(report.ops > 0, Finding::NoSteps { expected: report.expected_steps });
+        let expected = report.expected_steps.map_or(String::new(), |steps| format!("; {} were expected", count(steps)));
+        let what = format!("Operations were planned, and no steps were written{expected}.");
+        add(report.ops > 0, "no_steps", what);
         return;
     }
     let (self_sends, has_others) = self_sends(records, run, of_ops);
-    add(self_sends > 0, Finding::SelfSends { ops: self_sends });
+    let ops_to_self = count(self_sends);
+    let what = format!("{ops_to_self} sends and receives have no steps: as many as ranks send to themselves.");
+    add(self_sends > 0, "self_sends", what);
     let planned_ops = ops(records, run).filter(|op| !is_peer_to_peer(op.pattern.as_deref())).count() as u64;
     let written_ops = written(records, of_ops);
     let to_itself = if has_others { 0 } else { self_sends };
@@ -204,8 +228,15 @@ fn add_shortfall(
     let (planned, done) = (planned_ops + peer_to_peer - to_itself.min(peer_to_peer), written_ops + written_pairs);
     if let Some(expected) = report.expected_steps.filter(|_| report.unforeseen_ops == 0) {
         let steps = report.steps.saturating_sub(expected);
-        add(steps > 0, Finding::TooManySteps { steps });
-        add(report.steps < expected && done < planned, Finding::Unfinished { planned, written: done });
+        let what = format!("There are {} more steps than the operations ask for.", count(steps));
+        add(steps > 0, "too_many_steps", what);
+        let what = format!(
+            "{} operations on channels were planned, and only {} have steps: steps are written when a plan is launched, so the run ended \
+             before that, as one does that hangs and is killed.",
+            count(planned),
+            count(done)
+        );
+        add(report.steps < expected && done < planned, "unfinished", what);
     }
 }
 

@@ -124,83 +124,12 @@ pub struct Link {
 /// Something that is wrong in a run, or looks wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Finding {
-    /// Steps are repeated: two runs in one folder, or two communicators of equal size. The files do not distinguish these.
-    Repeated {
-        /// The number of repeated step lines.
-        steps: u64,
-        /// The number of repeated operation lines.
-        ops: u64,
-    },
-    /// There are operations but no steps.
-    NoSteps {
-        /// The expected number of steps.
-        expected: Option<u64>,
-    },
-    /// Planned operations have no written steps, as when a run hangs and is killed.
-    Unfinished {
-        /// The number of planned operations.
-        planned: u64,
-        /// The number of those with steps.
-        written: u64,
-    },
-    /// Ranks send to themselves, which takes no steps.
-    SelfSends {
-        /// The number of operations, counting sends and receives.
-        ops: u64,
-    },
-    /// There are more steps than the operations require.
-    TooManySteps {
-        /// The number of extra steps.
-        steps: u64,
-    },
-    /// Ranks of the communicator have no files.
-    MissingRanks {
-        /// The missing ranks.
-        ranks: Vec<u32>,
-    },
-    /// Steps within operations are missing or out of order.
-    BrokenSequences {
-        /// The number of such operations.
-        sequences: u64,
-    },
-    /// Sends of one rank do not match the receives of the other.
-    Unpaired {
-        /// The number of steps.
-        steps: u64,
-    },
-    /// Peers are not the neighbours on the ring.
-    WrongRingPeers {
-        /// The number of steps.
-        steps: u64,
-    },
-    /// The recorded stages are wrong; the report has the right ones.
-    WrongStages {
-        /// The pattern.
-        pattern: String,
-        /// The number of steps with a wrong label.
-        wrong: u64,
-        /// The number of steps.
-        of: u64,
-    },
-    /// Aggregates differ from the files they were made from.
-    DifferingAggregates {
-        /// The number of differing aggregates.
-        aggregates: u64,
-        /// The number of aggregates.
-        of: u64,
-    },
-    /// Ranks have only their aggregate, which contains only the first operation.
-    AggregateOnly {
-        /// The ranks.
-        ranks: Vec<u32>,
-    },
-    /// `opCount` of the steps continues where that of the operations restarts, so it cannot join the two.
-    RestartedCounts {
-        /// The number of operations.
-        ops: u64,
-    },
+pub struct Finding {
+    /// What it is.
+    #[cfg_attr(test, schemars(extend("enum" = ["repeated", "missing_ranks", "aggregate_only", "no_steps", "self_sends", "too_many_steps", "unfinished", "broken_sequences", "unpaired", "wrong_ring_peers", "wrong_stages", "differing_aggregates", "restarted_counts"])))]
+    pub kind: &'static str,
+    /// The same in a sentence.
+    pub what: String,
 }
 
 /// The report on the flow files; `None` if there are none.
