@@ -8,7 +8,7 @@ use std::path::Path;
 
 use nccl_stacks::answers::records as recorded;
 use nccl_stacks::input;
-use nccl_stacks::operation::Source;
+use nccl_stacks::operation::{Operation, Source};
 use nccl_stacks::records::{self, Keep, Records};
 use nccl_stacks::time::Ns;
 
@@ -75,6 +75,11 @@ fn variants_are_read() {
         (Some("RING"), Some("LL128"), Some(4))
     );
     assert_eq!((flat.duration, flat.took()), (Some(Ns(12_500)), Some(Ns(12_500))));
+    // The CPU's clock reads 13 µs between start and end; a measure counts, negative times do not.
+    let times = |start: i64, end: i64| Operation { start: Some(Ns(start)), end: Some(Ns(end)), ..flat.clone() };
+    assert_eq!(times(0, 13_000).took(), Some(Ns(12_500)));
+    let unmeasured = |end: i64| Operation { duration: None, ..times(0, end) }.took();
+    assert_eq!([13_000, 0, -1].map(unmeasured), [Some(Ns(13_000)), Some(Ns(0)), None]);
     let of_flat = &records.measures[0];
     assert_eq!((of_flat.gpu_wait, of_flat.peer_wait), (Some(Ns(4_500)), Some(Ns(2_000))));
     assert_eq!((of_flat.network, of_flat.flush), (Some(Ns(10_000)), Some(Ns(500))));

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::census::{bandwidths, took};
+use super::census::bandwidths;
 use crate::operations::communicators::Communicators;
 use crate::records::{Measure, Records};
 use crate::time::Ns;
@@ -54,7 +54,7 @@ pub(super) fn check(records: &Records, communicators: &Communicators) -> Option<
 fn worked_out(records: &Records, communicators: &Communicators, measure: &Measure) -> Option<(f64, f64)> {
     let operation = records.operations.get(measure.operation)?;
     let (_, bus) = bandwidths(operation, communicators.size(communicators.of_operation(operation)))?;
-    let time = took(operation)?;
+    let time = operation.took()?;
     let shortest = (time - measure.resolution).max(Ns(1));
     Some((bus?, measure.resolution.as_f64() / shortest.as_f64()))
 }

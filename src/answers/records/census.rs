@@ -100,15 +100,9 @@ fn class(bytes: u64) -> u64 {
     bytes.checked_ilog2().map_or(0, |log| 1 << log)
 }
 
-/// How long an operation took. A recorded duration takes precedence: Inspector's execution time comes from the GPU's clock, its start and end from
-/// the CPU's.
-pub(super) fn took(operation: &Operation) -> Option<Ns> {
-    operation.duration.or_else(|| operation.took()).filter(|time| *time > Ns::ZERO)
-}
-
-/// Algorithm and bus bandwidth of an operation in GB/s: bytes per nanosecond.
+/// Algorithm and bus bandwidth of an operation in GB/s: bytes per nanosecond. `None` for one too short for its source's clock.
 pub(super) fn bandwidths(operation: &Operation, ranks: Option<u64>) -> Option<(f64, Option<f64>)> {
-    let algorithm = operation.bytes? as f64 / took(operation)?.as_f64();
+    let algorithm = operation.bytes? as f64 / operation.took().filter(|took| *took > Ns::ZERO)?.as_f64();
     let collective = Collective::of_record(operation.collective.as_deref()?);
     let factor = collective.and_then(|collective| match ranks {
         _ if collective.bus_factor(2) == collective.bus_factor(4) => Some(collective.bus_factor(2)),
@@ -121,7 +115,7 @@ impl Sums {
     fn add(&mut self, operation: &Operation, ranks: Option<u64>) {
         self.row.count += 1;
         self.ranks.extend(operation.place_or_rank());
-        self.times.extend(took(operation));
+        self.times.extend(operation.took());
         if let Some((algorithm, bus)) = bandwidths(operation, ranks) {
             self.algbw.push(algorithm);
             self.busbw.extend(bus);

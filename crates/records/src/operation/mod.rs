@@ -186,7 +186,7 @@ pub struct Operation {
     pub start: Option<Ns>,
     /// The end of the kernel; `None` if it did not end within the recording.
     pub end: Option<Ns>,
-    /// The duration of the execution, if the source has it without start and end.
+    /// The duration of the execution, if the source measured it by itself.
     pub duration: Option<Ns>,
     pub state: State,
     /// Whether this NCCL call ran nothing: it failed, or it was captured into a graph, whose replays are separate operations.
@@ -248,8 +248,10 @@ impl Operation {
         self.rank.map(|rank| rank.0).or(self.place)
     }
 
-    /// Its duration: from start to end, or as recorded.
+    /// How long it took: as its source measured it, or else from start to end. The measure comes first, because Inspector measures on the GPU's clock and
+    /// reads start and end from the CPU's. A negative time is unknown.
     pub fn took(&self) -> Option<Ns> {
-        self.start.zip(self.end).map(|(start, end)| end - start).or(self.duration)
+        let from_start = || self.start.zip(self.end).map(|(start, end)| end - start);
+        self.duration.or_else(from_start).filter(|took| *took >= Ns::ZERO)
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{problem, some_ranks};
+use crate::answers::records::RecordsReport;
 use crate::answers::records::communicators::CommunicatorRow;
-use crate::answers::records::{RecordsReport, census};
 use crate::document::findings::{Finding, FindingKind};
 use crate::document::format::{count, plural, ranks, size, visible};
 use crate::names::values::KERNEL_CHANNELS;
@@ -124,7 +124,7 @@ fn no_times(records: &Records) -> Vec<Finding> {
     for operation in records.operations.iter().filter(|operation| !operation.did_not_run) {
         let (all, timed) = by_source.entry(operation.source).or_default();
         *all += 1;
-        *timed += u64::from(census::took(operation).is_some());
+        *timed += u64::from(operation.took().is_some());
     }
     let profiled = |source: &Source| matches!(*source, Source::INSPECTOR | Source::PLUGIN_DUMP | Source::RECORDER);
     let without = by_source.into_iter().filter(|(source, (_, timed))| profiled(source) && *timed == 0);
