@@ -115,13 +115,13 @@ impl RecordedGroups {
                 group.members.entry(rank).or_default().status.push(at);
             }
         }
-        for call in &records.calls {
+        for (call, count) in &records.calls {
             let member_of = (call.source, call.communicator, call.rank, call.place);
             let Some((group, rank)) = member(&mut found, known, member_of) else { continue };
             let member = group.members.entry(rank).or_default();
             match is_of_two(call.collective.as_deref()) {
                 true => member.has_peers = true,
-                false => member.called = Some(member.called.unwrap_or(0).saturating_add(call.count)),
+                false => member.called = Some(member.called.unwrap_or(0).saturating_add(*count)),
             }
         }
         let mut room = MOST_RANKS;

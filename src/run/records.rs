@@ -47,7 +47,7 @@ impl Run<'_> {
         let now = SystemTime::now();
         let (records, report) = settle(read()?, now, wait.unwrap_or(STANDSTILL), read)?;
         self.report_records(&records, true)?;
-        let called: u64 = records.calls.iter().map(|calls| calls.count).sum();
+        let called: u64 = records.calls.iter().map(|(_, count)| count).sum();
         let is_of_log = |operation: &&Operation| matches!(operation.source, Source::DEBUG_LOG | Source::MEGATRACE);
         let is_of_all = called <= records.operations.iter().filter(is_of_log).count() as u64 && records.left_out == 0;
         if !report.is_empty() && !is_of_all {

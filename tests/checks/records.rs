@@ -146,7 +146,7 @@ fn is_sound(records: &Records, len: usize) {
         inside(operation.recorded_path.map(|path| path as usize), records.paths.len());
     }
     records.rank_status.iter().for_each(|status| inside(status.communicator, records.communicators.len()));
-    records.calls.iter().for_each(|calls| inside(calls.communicator, records.communicators.len()));
+    records.calls.iter().for_each(|(like, _)| inside(like.communicator, records.communicators.len()));
     records.channels.iter().for_each(|channel| inside(channel.operation, records.operations.len()));
     records.proxy_ops.iter().for_each(|of| inside(of.operation, records.operations.len()));
     records.profiler_events.iter().for_each(|event| {

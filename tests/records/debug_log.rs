@@ -136,7 +136,7 @@ fn choices_may_be_many() {
     let records = Logs::new(&[("nccl.log", &text)]).read(Keep::All);
     let channels: Vec<_> = records.operations.iter().map(|of| u64::from(of.channels.unwrap())).collect();
     assert_eq!(channels, (1..=100).chain(1..=100).collect::<Vec<_>>());
-    assert!(records.calls.len() == 100 && records.calls.iter().all(|of| of.count == 2));
+    assert!(records.calls.len() == 100 && records.calls.iter().all(|(_, count)| *count == 2));
 }
 
 /// Children of a communicator have no id: they are what their parent, its count of children and the color make them.
@@ -211,7 +211,7 @@ fn the_last_are_kept_and_all_are_counted() {
     let kept: Vec<i64> = records.operations.iter().map(|of| of.sequence.unwrap()).collect();
     assert_eq!(kept, [997, 998, 999]);
     let counts: Vec<_> =
-        records.calls.iter().map(|calls| (calls.bytes.unwrap(), calls.algorithm.as_deref(), calls.count)).collect();
+        records.calls.iter().map(|(like, count)| (like.bytes.unwrap(), like.algorithm.as_deref(), *count)).collect();
     assert_eq!(counts.iter().map(|(.., count)| count).sum::<u64>(), 1000);
     assert!(counts.contains(&(2048, Some("RING"), 250)) && counts.contains(&(4096, None, 250)), "{counts:?}");
 }
@@ -248,7 +248,7 @@ fn a_big_log_is_read_in_a_stream() {
     let records = read_all(&[path], Keep::Last(8), 1);
     let seconds = start.elapsed().as_secs_f64();
     assert_eq!(records.files[0].records, 8 * number);
-    assert_eq!(records.calls.iter().map(|calls| calls.count).sum::<u64>(), 8 * number);
+    assert_eq!(records.calls.iter().map(|(_, count)| count).sum::<u64>(), 8 * number);
     assert_eq!(records.operations.len(), 64);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();

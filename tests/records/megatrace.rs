@@ -193,7 +193,7 @@ fn the_last_calls_of_each_stream_are_kept() {
         records.operations.iter().map(|of| (of.stream_handle.unwrap(), of.sequence.unwrap())).collect();
     assert_eq!(kept, [(0xab, 28), (0xab, 29), (0xcd, 3), (0xcd, 4)]);
     let counts: Vec<(&str, u64)> =
-        records.calls.iter().map(|calls| (calls.collective.as_deref().unwrap(), calls.count)).collect();
+        records.calls.iter().map(|(like, count)| (like.collective.as_deref().unwrap(), *count)).collect();
     assert_eq!(counts, [("all_reduce", 30), ("send", 5)]);
 }
 

@@ -51,8 +51,8 @@ pub use file::{RecordFile, Remark, RingSpan};
 pub use reader::Keep;
 pub use runs::{RecordedRun, runs};
 pub use tables::{
-    CallCount, FlowOp, FlowStep, Group, KernelChannel, Measure, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, Records,
-    Splits, Warning,
+    FlowOp, FlowStep, Group, KernelChannel, Measure, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, Records, Splits,
+    Warning,
 };
 
 use flate2::Crc;

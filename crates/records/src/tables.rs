@@ -37,8 +37,9 @@ pub struct Records {
     pub left_out: u64,
     pub flow_ops: Vec<FlowOp>,
     pub flow_steps: Vec<FlowStep>,
-    /// How many calls were counted, where a source may have more of them than are kept as operations: all of its calls, those included that are kept.
-    pub calls: Vec<CallCount>,
+    /// Calls that were counted, where a source may have more of them than are kept as operations: an operation like them, without times, and how many
+    /// calls there were, those included that are kept.
+    pub calls: Vec<(Operation, u64)>,
     /// What sources worked out themselves of operations.
     pub measures: Vec<Measure>,
     pub warnings: Vec<Warning>,
@@ -276,41 +277,6 @@ pub struct FlowStep {
     pub stage: Option<&'static str>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallCount {
-    pub source: Source,
-    pub communicator: Option<usize>,
-    pub rank: Option<RankId>,
-    pub place: Option<u32>,
-    pub collective: Option<Arc<str>>,
-    pub dtype: Option<Arc<str>>,
-    /// The size in bytes as nccl-tests counts it.
-    pub bytes: Option<u64>,
-    pub algorithm: Option<Arc<str>>,
-    pub protocol: Option<Arc<str>>,
-    pub channels: Option<u32>,
-    pub count: u64,
-}
-
-impl CallCount {
-    /// Calls like this one, not counted yet.
-    pub(super) fn new(like: &Operation) -> Self {
-        CallCount {
-            source: like.source,
-            communicator: like.communicator,
-            rank: like.rank,
-            place: like.place,
-            collective: like.collective.clone(),
-            dtype: like.dtype.clone(),
-            bytes: like.bytes,
-            algorithm: like.algorithm.clone(),
-            protocol: like.protocol.clone(),
-            channels: like.channels,
-            count: 0,
-        }
-    }
-}
-
 impl Records {
     pub(super) fn none_of(file: RecordFile) -> Self {
         Records { files: vec![file], ..Records::default() }
@@ -405,9 +371,9 @@ impl Records {
         self.measures.extend(measures.map(|row| Measure { operation: row.operation + operation, ..row }));
         self.flow_ops.extend(other.flow_ops.into_iter().map(|row| FlowOp { file: row.file + file, ..row }));
         self.flow_steps.extend(other.flow_steps.into_iter().map(|row| FlowStep { file: row.file + file, ..row }));
-        self.calls.extend(other.calls.into_iter().map(|mut row| {
-            renumber(&mut row.communicator);
-            row
+        self.calls.extend(other.calls.into_iter().map(|(mut like, count)| {
+            renumber(&mut like.communicator);
+            (like, count)
         }));
     }
 

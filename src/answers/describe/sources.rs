@@ -86,9 +86,9 @@ pub(super) fn rows(records: &Records) -> Vec<SourceRow> {
         row.add(operation);
         ranks.extend(operation.rank.map(|rank| rank.0).or(operation.place));
     }
-    for call in &records.calls {
+    for (call, count) in &records.calls {
         let (row, ranks) = rows.entry(call.source).or_default();
-        row.operations += call.count;
+        row.operations += count;
         ranks.extend(call.rank.map(|rank| rank.0).or(call.place));
     }
     for status in &records.rank_status {

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::communicators::uncounted;
+use super::communicators::counted;
 use crate::answers::cost::Distribution;
 use crate::names::collectives::Collective;
 use crate::operation::{Operation, Source};
 use crate::operations::communicators::Communicators;
-use crate::records::{CallCount, Records};
+use crate::records::Records;
 use crate::statistics::median;
 use crate::time::Ns;
 
@@ -65,7 +65,7 @@ pub struct SizeClass {
 }
 
 /// What the operations of a row have in common.
-type Key = (Source, Option<usize>, Option<String>, Option<u64>);
+type Key<'r> = (Source, Option<usize>, Option<&'r str>, Option<u64>);
 
 #[derive(Default)]
 struct Sums {
@@ -77,17 +77,11 @@ struct Sums {
 }
 
 pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<CensusRow> {
-    let mut rows: BTreeMap<Key, Sums> = BTreeMap::new();
-    for operation in uncounted(records) {
+    let mut rows: BTreeMap<Key<'_>, Sums> = BTreeMap::new();
+    for (operation, count) in counted(records) {
         let group = communicators.of_operation(operation);
-        let collective = operation.collective.as_deref().map(str::to_owned);
-        let key = (operation.source, group, collective, operation.bytes.map(class));
-        rows.entry(key).or_default().add(operation, communicators.size(group));
-    }
-    for call in &records.calls {
-        let group = communicators.position(call.communicator);
-        let key = (call.source, group, call.collective.as_deref().map(str::to_owned), call.bytes.map(class));
-        rows.entry(key).or_default().add_calls(call);
+        let key = (operation.source, group, operation.collective.as_deref(), operation.bytes.map(class));
+        rows.entry(key).or_default().add(operation, count, communicators.size(group));
     }
     let mut rows: Vec<CensusRow> = rows.into_iter().map(|(key, sums)| sums.row(key, communicators)).collect();
     let total = |row: &CensusRow| row.time.map_or(Ns::ZERO, |time| time.total_ns);
@@ -112,51 +106,35 @@ pub(super) fn bandwidths(operation: &Operation, ranks: Option<u64>) -> Option<(f
 }
 
 impl Sums {
-    fn add(&mut self, operation: &Operation, ranks: Option<u64>) {
-        self.row.count += 1;
+    fn add(&mut self, operation: &Operation, times: u64, ranks: Option<u64>) {
+        self.row.count += times;
         self.ranks.extend(operation.place_or_rank());
         self.times.extend(operation.took());
         if let Some((algorithm, bus)) = bandwidths(operation, ranks) {
             self.algbw.push(algorithm);
             self.busbw.extend(bus);
         }
-        self.size(operation.bytes);
         let row = &mut self.row;
-        count(&mut row.algorithms, operation.algorithm.as_deref(), 1);
-        count(&mut row.protocols, operation.protocol.as_deref(), 1);
-        count(&mut row.dtypes, operation.dtype.as_deref(), 1);
+        if let Some(bytes) = operation.bytes {
+            let size =
+                row.size.get_or_insert(SizeClass { from_bytes: class(bytes), min_bytes: bytes, max_bytes: bytes });
+            size.min_bytes = size.min_bytes.min(bytes);
+            size.max_bytes = size.max_bytes.max(bytes);
+        }
+        count(&mut row.algorithms, operation.algorithm.as_deref(), times);
+        count(&mut row.protocols, operation.protocol.as_deref(), times);
+        count(&mut row.dtypes, operation.dtype.as_deref(), times);
         if let Some(channels) = operation.channels {
-            *row.channels.entry(channels).or_default() += 1;
+            *row.channels.entry(channels).or_default() += times;
         }
     }
 
-    fn add_calls(&mut self, call: &CallCount) {
-        self.row.count += call.count;
-        self.ranks.extend(call.place.or(call.rank.map(|rank| rank.0)));
-        self.size(call.bytes);
-        let row = &mut self.row;
-        count(&mut row.algorithms, call.algorithm.as_deref(), call.count);
-        count(&mut row.protocols, call.protocol.as_deref(), call.count);
-        count(&mut row.dtypes, call.dtype.as_deref(), call.count);
-        if let Some(channels) = call.channels {
-            *row.channels.entry(channels).or_default() += call.count;
-        }
-    }
-
-    fn size(&mut self, bytes: Option<u64>) {
-        let Some(bytes) = bytes else { return };
-        let class = SizeClass { from_bytes: class(bytes), min_bytes: bytes, max_bytes: bytes };
-        let size = self.row.size.get_or_insert(class);
-        size.min_bytes = size.min_bytes.min(bytes);
-        size.max_bytes = size.max_bytes.max(bytes);
-    }
-
-    fn row(self, (source, group, collective, _): Key, communicators: &Communicators) -> CensusRow {
+    fn row(self, (source, group, collective, _): Key<'_>, communicators: &Communicators) -> CensusRow {
         let known = |bandwidths: Vec<f64>| (!bandwidths.is_empty()).then(|| median(bandwidths));
         CensusRow {
             source: source.name(),
             communicator: communicators.title(group),
-            collective,
+            collective: collective.map(str::to_owned),
             ranks: self.ranks.len() as u64,
             timed: self.times.len() as u64,
             time: Distribution::from_times(self.times),

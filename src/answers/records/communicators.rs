@@ -40,17 +40,11 @@ pub(super) fn count(records: &Records, communicators: &Communicators) -> Vec<Com
     let mut rows: Vec<CommunicatorRow> = communicators.all().iter().enumerate().map(row).collect();
     let mut ranks = vec![BTreeSet::new(); rows.len()];
     let mut sources = vec![BTreeSet::new(); rows.len()];
-    for operation in uncounted(records) {
+    for (operation, count) in counted(records) {
         let Some(at) = communicators.of_operation(operation) else { continue };
-        rows[at].operations += 1;
+        rows[at].operations += count;
         ranks[at].extend(operation.place_or_rank());
         sources[at].insert(operation.source.name());
-    }
-    for call in &records.calls {
-        let Some(at) = communicators.position(call.communicator) else { continue };
-        rows[at].operations += call.count;
-        ranks[at].extend(call.place.or(call.rank.map(|rank| rank.0)));
-        sources[at].insert(call.source.name());
     }
     for (at, rank) in recorded_ranks(records, communicators, &rows) {
         if !ranks[at].contains(&rank) {
@@ -81,8 +75,10 @@ fn recorded_ranks(
     named.chain(of_whole).collect()
 }
 
-/// The operations that ran, from sources that do not count their calls. The counts of the other sources include the operations they kept.
-pub(super) fn uncounted(records: &Records) -> impl Iterator<Item = &Operation> {
-    let counted: BTreeSet<Source> = records.calls.iter().map(|call| call.source).collect();
-    records.operations.iter().filter(move |operation| !operation.did_not_run && !counted.contains(&operation.source))
+/// The operations that ran: from sources that count their calls one like them and how often, which includes the operations that they kept.
+pub(super) fn counted(records: &Records) -> impl Iterator<Item = (&Operation, u64)> {
+    let calls = || records.calls.iter().map(|(like, count)| (like, *count));
+    let sources: BTreeSet<Source> = calls().map(|(like, _)| like.source).collect();
+    let is_single = move |of: &&Operation| !of.did_not_run && !sources.contains(&of.source);
+    records.operations.iter().filter(is_single).map(|operation| (operation, 1)).chain(calls())
 }

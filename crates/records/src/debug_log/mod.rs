@@ -23,7 +23,7 @@ use self::warnings::Warnings;
 use self::watchdog::Watchdog;
 use super::lines;
 use super::reader::{Keep, Reading, RecordReader};
-use super::tables::{CallCount, RankStatus, Records};
+use super::tables::{RankStatus, Records};
 use crate::operation::{Communicator, Counts, Operation, Source};
 use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::names::collectives::{Collective, element_bytes};
@@ -344,7 +344,7 @@ impl Log {
         };
         for (alike, count) in counts {
             let operation = operation(&alike, Some(alike.count).filter(|count| *count != MANY), records);
-            records.calls.push(CallCount { count, ..CallCount::new(&operation) });
+            records.calls.push((operation, count));
         }
         for Kept { call, op_count, root, stream } in self.comms.iter().flat_map(|comm| &comm.kept) {
             let operation = operation(call, Some(call.count), records);

@@ -6,17 +6,15 @@
 
 mod line;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
-
-use foldhash::fast::RandomState;
 
 use self::line::{Call, Line};
 use super::file::RecordFile;
 use super::lines;
 use super::reader::{Keep, Reading, RecordReader, last_of_each};
-use super::tables::{CallCount, RankStatus};
+use super::tables::RankStatus;
 use crate::operation::{Communicator, Counts, Operation, Source};
 use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::names::collectives::Collective;
@@ -76,21 +74,21 @@ impl RecordReader for Megatrace {
             (of.operation.rank, of.hash, handle)
         };
         let kept = last_of_each(keep.of_logs(), log.operations.iter().map(stream));
-        let mut counts: HashMap<CallCount, u64, RandomState> = HashMap::default();
+        let mut counts: BTreeMap<_, (Operation, u64)> = BTreeMap::new();
         for (Called { mut operation, hash, .. }, is_kept) in log.operations.into_iter().zip(kept) {
             let hash = hash.map(Some);
             operation.communicator =
                 hash.map(|hash| records.communicator(Communicator { hash, ..Communicator::default() }));
             if *keep != Keep::All {
-                *counts.entry(CallCount::new(&operation)).or_default() += 1;
+                let Operation { communicator, rank, bytes, .. } = operation;
+                let alike = (communicator, rank, operation.collective.clone(), operation.dtype.clone(), bytes);
+                counts.entry(alike).or_insert_with(|| (operation.clone(), 0)).1 += 1;
             }
             if is_kept {
                 records.push(operation);
             }
         }
-        let mut counts: Vec<(CallCount, u64)> = counts.into_iter().collect();
-        counts.sort();
-        records.calls.extend(counts.into_iter().map(|(of, count)| CallCount { count, ..of }));
+        records.calls.extend(counts.into_values());
         file.skip_several("ends of lines that are too long", too_long?, None);
         Ok(())
     }

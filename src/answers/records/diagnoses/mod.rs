@@ -94,20 +94,12 @@ type Same<'a> = (Source, usize, &'a str, u64);
 /// Collectives of one size that ran with different algorithms or protocols: ranks disagree, or NCCL changed its choice.
 fn mixed(records: &Records, communicators: &Communicators) -> Vec<Finding> {
     let mut methods: BTreeMap<Same<'_>, BTreeMap<String, BTreeSet<u32>>> = BTreeMap::new();
-    for operation in &records.operations {
+    for operation in records.operations.iter().chain(records.calls.iter().map(|(like, _)| like)) {
         let Some(collective) = operation.collective.as_deref() else { continue };
         let Some(method) = method(operation.algorithm.as_deref(), operation.protocol.as_deref()) else { continue };
         let Some((group, bytes)) = communicators.of_operation(operation).zip(operation.bytes) else { continue };
         let key = (operation.source, group, collective, bytes);
         methods.entry(key).or_default().entry(method).or_default().extend(operation.place_or_rank());
-    }
-    for call in &records.calls {
-        let Some(collective) = call.collective.as_deref() else { continue };
-        let Some(method) = method(call.algorithm.as_deref(), call.protocol.as_deref()) else { continue };
-        let Some((group, bytes)) = communicators.position(call.communicator).zip(call.bytes) else { continue };
-        let key = (call.source, group, collective, bytes);
-        let rank = call.place.or(call.rank.map(|rank| rank.0));
-        methods.entry(key).or_default().entry(method).or_default().extend(rank);
     }
     let advice = "compare the environment (NCCL_ALGO, NCCL_PROTO, NCCL version, topology) of these ranks.";
     let several = methods.into_iter().filter(|(_, methods)| methods.len() > 1);
