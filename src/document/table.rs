@@ -230,7 +230,8 @@ impl Table {
         rows: impl Iterator<Item = (&'r Row, Context)>,
     ) -> Self {
         let mut table = Self::read(id, title, columns, |head| !head.title.is_empty() || head.id.is_empty(), rows);
-        let is_kept = |at: usize| table.heads[at].leads || table.rows.iter().any(|row| !row[at].is_empty());
+        let first = table.heads.iter().position(|head| head.leads);
+        let is_kept = |at: usize| Some(at) == first || table.rows.iter().any(|row| !row[at].is_empty());
         let kept: Vec<bool> = (0..table.heads.len()).map(is_kept).collect();
         keep(&mut table.heads, &kept);
         table.rows.iter_mut().for_each(|row| keep(row, &kept));

@@ -46,6 +46,8 @@ pub(crate) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
     let rule = document.findings.iter().find_map(|finding| finding.rule.clone());
     let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(StackWaits::naming)), labels_of);
     let mut sheets = tables_of(report);
+    // What a page shows of stacks without scripts is what its first view replaces.
+    sheets.sort_by_key(|table| table.id != "waits");
     // Nothing can be wrong with a rule that names ranks of the job, or without one.
     let shown = best_rule(report).and_then(|rule| Rule::parse(&rule).ok());
     let reruns = compared.what_if(&[], Also::Combined(shown.as_ref())).ok().flatten();

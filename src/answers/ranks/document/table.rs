@@ -107,7 +107,7 @@ fn mean(times: &[Ns]) -> Cell {
 const SIZES: &[Column<SizeRow>] = &[
     words("", "collective").read(|row, ()| Cell::Text(visible(&row.collective).into_owned())),
     number("", "size").read(|row, ()| Cell::Bytes(row.bytes)),
-    number("", "ranks").read(|row, ()| Cell::Count(row.ranks.into())),
+    number("", "ranks").read(|row, ()| Cell::Count(row.ranks)),
     number("", "count").read(|row, ()| Cell::Count(row.count)),
     number("", "transfer (median)").dropped(1).read(|row, ()| Cell::Time(row.median_transfer_ns)),
     number("", "busbw of transfer (GB/s)").read(|row, ()| Cell::Bandwidth(row.bandwidth.transfer_gb_per_s)),

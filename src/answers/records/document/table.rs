@@ -62,7 +62,7 @@ const PROXIES: &[Column<ProxyRow>] = &[
 const LINKS: &[Column<LinkRow>] = &[
     number("", "rank").read(|row, ()| id(row.rank)),
     words("", "direction").read(|row, ()| Cell::Text(row.direction.to_owned())),
-    number("", "peer").read(|row, ()| Cell::Id(row.peer.into())),
+    number("", "peer").read(|row, ()| Cell::Id(row.peer)),
     number("", "channel").read(|row, ()| Cell::Id(row.channel.into())),
     number("", "operations").read(|row, ()| Cell::Count(row.operations)),
     number("", "bytes").read(|row, ()| Cell::known(row.bytes, Cell::Bytes)),

@@ -26,8 +26,8 @@ const TABLE_NAME = 220;
 // Of so many texts, the longest, one is the widest.
 const TABLE_MEASURED = 20;
 
-// Columns of the table of stacks that the page shows beside the name, or that repeat another table's.
-const TABLE_BESIDE = ['from', '#', 'collective'];
+// Columns of the table of stacks, after the name, that the page shows beside it, or that repeat another table's.
+const TABLE_BESIDE = ['#', 'collective'];
 
 /** The columns of the program's tables of stacks: of the costs, then of the waiting. `at(id)` is the row of a stack in the second table. */
 function tableColumns({ sheets, stacks, docs, ofRankStack }) {
@@ -39,7 +39,7 @@ function tableColumns({ sheets, stacks, docs, ofRankStack }) {
   const columns = [];
   const add = (sheet, at) => {
     sheet?.columns.forEach((column, place) => {
-      if (known.has(column.title)) return;
+      if (place === 0 || known.has(column.title)) return;
       known.add(column.title);
       const values = stacks.map(({ id }) => sheet.rows[at(id)]?.[place] ?? null);
       if (values.every((value) => value === null)) return;
