@@ -41,7 +41,7 @@
 //! # What there is
 //!
 //! - A trace: [`fn@load`] makes a [`Loaded`] with its columns.
-//! - A question: [`fn@stacks`] of one trace; [`Run`] of several [`Inputs`], with a [`StackQuestion`] or a [`RankQuestion`].
+//! - A question: [`fn@stacks`] of one trace; [`Run`] of several [`Inputs`], with a [`Question`].
 //! - An answer: a [`StackReport`] or [`RankReport`], which serializes as the `data` of `--format json`. An [`Answer`] adds its [`Document`],
 //!   the sentences that all forms share, and writes any [`Form`].
 //! - A [`Database`] of SQLite over the columns, and a [`TracePart`], the file of a reduced trace.
@@ -140,6 +140,6 @@ pub use load::{LoadOptions, Loaded, load};
 pub use operations::clocks::ClockMode;
 pub use parts::TracePart;
 pub use run::inputs::Inputs;
-pub use run::{RankQuestion, Run, RunError, StackQuestion, TraceQuestion};
+pub use run::{Question, Run, RunError};
 pub use sql::Database;
 pub use time::{Ns, Window};

@@ -106,12 +106,10 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The totals of one kernel.
     pub fn from_kernel(kernel: &KernelLaunch) -> Self {
         Totals { count: 1, gpu_time_ns: kernel.gpu_time, exposed_ns: kernel.exposed, critical: kernel.critical }
     }
 
-    /// Adds other totals.
     pub fn add(&mut self, other: Totals) {
         self.count += other.count;
         self.gpu_time_ns += other.gpu_time_ns;
@@ -274,7 +272,6 @@ impl Kernels {
         }
     }
 
-    /// Their totals.
     pub(super) fn totals(&self) -> Totals {
         match self {
             Kernels::Each(kernels) => Totals {

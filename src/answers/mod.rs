@@ -3,9 +3,10 @@
 //!
 //! [`stacks`] is the main question, and groups kernels by the code that launched them; [`ranks`] compares the ranks of a job; [`diff`] compares two
 //! answers; [`hang`], [`records`] and [`entries`] read NCCL's own records; [`describe`] says what a file can answer. What several questions need is
-//! beside them: [`cost`] what kernels cost, with mergeable durations ([`mod@time_sums`]), [`window`] the span of time that a question is about, [`damage`] what
+//! beside them: [`bound`] what a value may be, [`cost`] what kernels cost, with mergeable durations ([`mod@time_sums`]), [`window`] the span of time that a question is about, [`damage`] what
 //! an answer cannot know because of damage, [`recording`] what recordings lack. Questions that are sums over tables are in `queries/`.
 
+pub mod bound;
 pub mod cost;
 pub mod damage;
 pub mod describe;

@@ -23,7 +23,6 @@ use super::records::document::RecordsData;
 use super::stacks::data::StackReport;
 use crate::document::json::Envelope;
 
-/// What all answers have in common.
 const COMMON: &str = "What is not known is null, or is left out of a map of counts; it is never guessed. Times are \
     integer nanoseconds on the trace's own clock, which is the `ts` of its events times 1000; what is worked out of them, such as a mean, can have a \
     fraction. Shares are fractions from 0 to 1, not percent.";

@@ -24,7 +24,6 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// The bucket of a time.
     fn bucket(time: Ns) -> i32 {
         let size = time.0.unsigned_abs();
         let shift = (u64::BITS - size.leading_zeros()).saturating_sub(7);
@@ -87,7 +86,6 @@ impl FromStr for Histogram {
     }
 }
 
-/// Sums of durations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeSums {
     /// The number of durations.
@@ -114,7 +112,6 @@ impl TimeSums {
         sums
     }
 
-    /// Adds a duration.
     pub fn add(&mut self, time: Ns) {
         (self.min_ns, self.max_ns) = match self.count {
             0 => (time, time),
@@ -127,7 +124,6 @@ impl TimeSums {
         self.histogram.add(time);
     }
 
-    /// Adds other sums.
     pub fn merge(&mut self, other: &TimeSums) {
         if other.count == 0 {
             return;

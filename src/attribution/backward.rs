@@ -30,7 +30,6 @@ pub(crate) struct Backward {
     by_operator: HashMap<SliceId, usize, FixedState>,
 }
 
-/// A node.
 #[derive(Debug)]
 pub(crate) struct Node {
     /// The outermost of its operators.
@@ -46,7 +45,6 @@ pub(crate) struct Node {
 /// Where a kernel was launched.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place {
-    /// The node.
     pub(crate) node: Option<SliceId>,
     /// The operator of the forward pass that made the node; without a node, the one that launched the kernel and made another.
     pub(crate) forward: Option<SliceId>,

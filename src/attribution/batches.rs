@@ -16,7 +16,6 @@ use crate::names::collectives::{BATCH, Collective};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// The batches of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
     /// By annotation: the records of its sends and receives, in their order.

@@ -75,7 +75,6 @@ impl CallTree {
         std::iter::successors(Some(path), |path| self.caller(*path))
     }
 
-    /// The frames of a path.
     pub fn call_path(&self, last: PathId) -> CallPath {
         let mut frames: Vec<String> = self.upwards(last).map(|path| self.name(path).to_owned()).collect();
         frames.reverse();
@@ -157,7 +156,6 @@ impl Place {
 /// Climbs from the slices of one trace to their callers, and adds their paths to a tree.
 #[derive(Debug, Clone)]
 pub struct Climber<'a> {
-    /// Finds the callers.
     pub callers: Callers<'a>,
     store: &'a Store,
     exact_names: bool,
@@ -173,7 +171,6 @@ pub struct Climber<'a> {
     shared: Arc<Shared>,
 }
 
-/// The frame of a caller.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     /// Its name as shown; `None` if it marks a step, which calls nothing.
@@ -262,7 +259,6 @@ impl<'a> Climber<'a> {
         self.store.strings.get(name).unwrap_or_default()
     }
 
-    /// The frame of a caller.
     fn frame(&mut self, tree: &mut CallTree, slice: SliceId) -> Frame {
         let named = |name| Frame { name: Some(name), may_run_piece: false };
         if !self.exact_names {

@@ -92,7 +92,6 @@ pub struct Captured {
     pub tree: CallTree,
     /// The call path of each kernel that has one, by kernel.
     pub stacks: HashMap<SliceId, PathId>,
-    /// The counts.
     pub tally: CaptureTally,
 }
 
@@ -335,7 +334,6 @@ struct Open {
 /// All calls of a capture's process since the capture began.
 #[derive(Debug)]
 struct Together {
-    /// The thread that began it.
     utid: Option<ThreadId>,
     calls: Vec<(SliceId, Work)>,
 }

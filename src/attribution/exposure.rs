@@ -28,14 +28,12 @@ pub(crate) struct GpuActivity {
     pub(crate) possible: Arc<[Possible]>,
 }
 
-/// The activity of one GPU.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// When compute kernels ran.
     pub(crate) compute: Busy,
     /// When two or more compute kernels ran at once.
     pub(crate) several: Busy,
-    /// When collectives ran.
     pub(crate) collectives: Busy,
     /// When kernels ran that may be communication.
     pub(crate) possible: Busy,

@@ -125,7 +125,6 @@ pub enum WindowOn {
     /// from its start.
     #[default]
     Launch,
-    /// The start of the kernel.
     Kernel,
 }
 

@@ -108,7 +108,6 @@ pub struct Attribution {
     /// One row per kernel, in order of their starts.
     pub kernels: Vec<KernelLaunch>,
     pub paths: CallTree,
-    /// When each GPU was busy.
     pub(crate) activity: GpuActivity,
     /// How many kernels of the whole trace got call paths from captures of graphs.
     pub captures: CaptureTally,
@@ -146,7 +145,6 @@ impl<'a> Attributor<'a> {
         Attributor { store, activity: GpuActivity::new(store, wanted), captured }
     }
 
-    /// The trace.
     pub fn store(&self) -> &'a Store {
         self.store
     }

@@ -123,7 +123,6 @@ impl<'a> Pieces<'a> {
         Pieces { call, end, model: None, wrappers: Vec::new(), operators: Vec::new(), in_gap: false, until }
     }
 
-    /// The function, and its model.
     fn function(&self, store: &Store) -> (StringId, Option<&'a str>) {
         (store.slices.name(self.call), self.model)
     }

@@ -24,7 +24,6 @@ use crate::time::Ns;
 /// A kernel name that may be communication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Possible {
-    /// The name of the kernels.
     pub(crate) kernel: StringId,
     /// The name of the code that launches them; `None` if their own name indicates it.
     pub(crate) caller: Option<StringId>,

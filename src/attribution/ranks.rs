@@ -43,7 +43,6 @@ struct Recorded {
     collective: Option<StringId>,
     /// The ranks of its group.
     listed: StringId,
-    /// Which of them it is.
     place: i64,
 }
 

@@ -43,7 +43,6 @@ pub(crate) struct Record {
     pub(crate) out_elements: Option<u64>,
     /// The size in bytes, counted as in nccl-tests ([`Collective::size`]).
     pub(crate) bytes: Option<u64>,
-    /// The process group.
     pub(crate) group: RecordedGroup,
 }
 

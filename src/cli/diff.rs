@@ -3,17 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use crate::answers::OnPage;
+use crate::answers::bound::Bound;
+use crate::answers::diff::Diff;
 use crate::answers::diff::delta::Per;
 use crate::answers::diff::document::DiffAnswer;
-use crate::answers::diff::{Bound, Diff};
 use crate::answers::ranks::change::RankChanges;
 use crate::answers::ranks::data::RankReport;
 use crate::answers::ranks::document::ChangesAnswer;
 use crate::answers::stacks::data::StackReport;
 use crate::run::inputs::Inputs;
-use crate::run::{RankQuestion, StackAnswer, StackQuestion, inputs};
+use crate::run::{Question, StackAnswer, inputs};
 
-use super::args::{Colour, Diff as Args, DiffBound, asked};
+use super::args::{Colour, Diff as Args};
 use super::output::Output;
 use super::ranks::compared;
 use super::show::Show;
@@ -22,11 +23,7 @@ use super::terminal::{note, say};
 use super::{notes, opening, typed};
 
 pub(super) fn run(args: &Args) -> Result<(), Stop> {
-    let mut traces = opening::question(opening::wanted(&args.selection)?, &args.span, &args.climbing);
-    traces.stacks.counts_steps = true;
-    traces.by_step = wished(args) == Per::Step;
-    let question = StackQuestion { traces, ..StackQuestion::default() };
-    opening::check_window(&args.span)?;
+    let mut question = opening::question(&args.selection, &args.span, &args.climbing)?;
     let bounds = bounds(args)?;
     for trace in [&args.before, &args.after] {
         if trace.as_os_str() == "-" {
@@ -36,8 +33,10 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let show = Show::new(&args.answering, Colour::Never, &args.reading);
     let output = show.open([&args.before, &args.after].into_iter().chain(&args.selection.family_file))?;
     if args.ranks {
-        return ranks(args, &show, output);
+        return ranks(args, &question, &bounds, &show, output);
     }
+    question.stacks.counts_steps = true;
+    question.by_step = wished(args) == Per::Step;
     let (before, mut damage) = ask(args, &question, "Before", &args.before)?;
     let (after, of_after) = ask(args, &question, "After", &args.after)?;
     damage.extend(of_after);
@@ -64,14 +63,14 @@ fn check(found: &Diff, bounds: &[&Bound], what: &str) -> Result<(), Stop> {
     if let (Some(nothing), false) = (notes::nothing_on_a_side(found, what), bounds.is_empty()) {
         return Err(Stop::NotFound(format!("Nothing to bound: {nothing}.")));
     }
-    if let Some(void) = bounds.iter().find(|bound| bound.is_void(found.per)) {
+    if let Some(void) = bounds.iter().find(|bound| found.is_void(bound)) {
         return Err(Stop::NotFound(format!(
             "Nothing to bound: --fail-if '{}': not all of the traces mark steps, and per call the count is always 1; --total bounds the \
              total count",
             void.text
         )));
     }
-    let exceeded: Vec<&Bound> = bounds.iter().copied().filter(|bound| bound.is_exceeded(found)).collect();
+    let exceeded: Vec<&Bound> = bounds.iter().copied().filter(|bound| found.exceeds(bound)).collect();
     if !exceeded.is_empty() {
         return Err(Stop::Exceeded(notes::exceeded(found, &exceeded)));
     }
@@ -79,9 +78,9 @@ fn check(found: &Diff, bounds: &[&Bound], what: &str) -> Result<(), Stop> {
 }
 
 /// The stacks of one of the traces. The trace itself is dropped, because two traces may not fit into memory.
-fn ask(args: &Args, question: &StackQuestion, which: &str, trace: &Path) -> Result<(StackReport, Vec<String>), Stop> {
+fn ask(args: &Args, question: &Question, which: &str, trace: &Path) -> Result<(StackReport, Vec<String>), Stop> {
     note(&format!("{which}: {}", trace.display()));
-    let files = inputs::expand(&[trace.to_owned()])?;
+    let files = Inputs { traces: inputs::expand(&[trace.to_owned()])?, ..Inputs::default() };
     let StackAnswer { report, damage, .. } = opening::run(&args.reading).stacks(&files, question)?;
     notes::coverage(&report);
     notes::not_asked(&report);
@@ -103,40 +102,25 @@ fn on_page(args: &Args, damage: Vec<String>) -> OnPage {
     typed::on_page(&[args.before.clone(), args.after.clone()], &options, damage)
 }
 
-/// The bounds on stacks. Bounds on ranks need `--ranks`, which in turn allows no others.
+/// The bounds, on ranks with `--ranks` and on stacks without.
 fn bounds(args: &Args) -> Result<Vec<&Bound>, Stop> {
-    let mut found = Vec::new();
-    for bound in &args.fail_if {
-        match (bound, args.ranks) {
-            (DiffBound::Stacks(bound), false) => found.push(bound),
-            (DiffBound::Ranks(_), true) => {}
-            (DiffBound::Ranks(of), false) => {
-                return Err(Stop::Usage(format!("--fail-if '{}' is a bound on ranks; add --ranks", of.bound.text)));
-            }
-            (DiffBound::Stacks(of), true) => {
-                return Err(Stop::Usage(format!(
-                    "--fail-if '{}' is a bound on stacks; with --ranks, bound waited, caused or late",
-                    of.text
-                )));
-            }
-        }
-    }
-    Ok(found)
+    let Some(wrong) = args.fail_if.iter().find(|bound| bound.is_of_ranks() != args.ranks) else {
+        return Ok(args.fail_if.iter().collect());
+    };
+    let why = match args.ranks {
+        true => "a bound on stacks; with --ranks, bound waited, caused or late",
+        false => "a bound on ranks; add --ranks",
+    };
+    Err(Stop::Usage(format!("--fail-if '{}' is {why}", wrong.text)))
 }
 
 /// Who waits for whom in two runs.
-fn ranks(args: &Args, show: &Show<'_>, output: Output) -> Result<(), Stop> {
-    let wanted = opening::wanted(&args.selection)?;
-    let question = RankQuestion {
-        traces: opening::question(wanted, &args.span, &args.climbing),
-        asked: asked(&args.selection, &args.span, &args.climbing),
-        ..RankQuestion::default()
-    };
+fn ranks(args: &Args, question: &Question, bounds: &[&Bound], show: &Show<'_>, output: Output) -> Result<(), Stop> {
     let run = opening::run(&args.reading);
     let mut damage = Vec::new();
     let mut report = |which: &str, trace: &PathBuf| -> Result<RankReport, Stop> {
         note(&format!("{which}: {}", trace.display()));
-        let parts = run.ranks(&Inputs::without_records(trace)?, &question)?;
+        let parts = run.ranks(&Inputs::without_records(trace)?, question)?;
         let compared = compared(run, parts.ranks, question.clock, (&parts.damage, opening::what(&args.selection)))?;
         let report = compared.measured();
         parts.damage.iter().for_each(|line| say(line));
@@ -149,13 +133,7 @@ fn ranks(args: &Args, show: &Show<'_>, output: Output) -> Result<(), Stop> {
     notes::rank_changes(&changes);
     changes.stacks.truncate(args.limit.unwrap_or(usize::MAX));
     show.print(&ChangesAnswer { changes: &changes, on_page: on_page(args, damage) }, output)?;
-    let of_ranks = args.fail_if.iter().filter_map(|bound| match bound {
-        DiffBound::Ranks(bound) => Some(bound),
-        DiffBound::Stacks(_) => None,
-    });
-    let exceeded: Vec<&str> = of_ranks
-        .filter(|bound| bound.is_exceeded(&before, &after, &changes))
-        .map(|bound| bound.bound.text.as_str())
-        .collect();
+    let exceeded = bounds.iter().filter(|bound| changes.exceed(bound, &before, &after));
+    let exceeded: Vec<&str> = exceeded.map(|bound| bound.text.as_str()).collect();
     Stop::if_beyond(&exceeded, before.damage.is_unknown() || after.damage.is_unknown())
 }

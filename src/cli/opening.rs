@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::input::limit::Limits;
 use crate::names::frames::UserCode;
 use crate::run::inputs::Inputs;
-use crate::run::{self, RankQuestion, Run, TraceQuestion};
+use crate::run::{self, Question, Run};
 
 use super::args::{Climbing, OfRanks, OneRun, Reading, Selection, Span, asked};
 use super::failure::Failure;
@@ -37,30 +37,25 @@ pub(super) fn one_run(reading: &Reading, one_run: OneRun) -> Run<'static> {
     run
 }
 
-/// The question to ask of each trace.
-pub(super) fn question(wanted: Wanted, span: &Span, climbing: &Climbing) -> TraceQuestion {
-    TraceQuestion { wanted, window: span.choice(), stacks: stack_options(span, climbing), ..TraceQuestion::default() }
+/// The question of the arguments, without the window that a terminal may be asked for.
+pub(super) fn question(selection: &Selection, span: &Span, climbing: &Climbing) -> Result<Question, Stop> {
+    let wanted = wanted(selection)?;
+    check_window(span)?;
+    let asked = asked(selection, span, climbing);
+    Ok(Question { wanted, window: span.choice(), stacks: stack_options(span, climbing), asked, ..Question::default() })
 }
 
 /// What to ask of the ranks of a job, and which part of each trace that is: the same for all, which a terminal may be asked for.
-pub(super) fn rank_question(
-    run: &Run<'_>,
-    args: &OfRanks,
-    files: &Inputs,
-    captures: &[PathBuf],
-) -> Result<(RankQuestion, Span), Stop> {
+pub(super) fn rank_question(run: &Run<'_>, args: &OfRanks, files: &Inputs) -> Result<(Question, Span), Stop> {
     let OfRanks { selection, span, climbing, rank, clock, .. } = args;
-    check_window(span)?;
-    let mut traces = question(wanted(selection)?, span, climbing);
-    traces.captures = captures.to_vec();
-    let chosen = run.window_for_all(&traces.window, &traces.wanted, &files.traces)?;
-    let span = chosen.as_ref().map_or_else(|| span.clone(), |chosen| span.with(chosen));
-    traces.window = chosen.unwrap_or(traces.window);
-    let asked = asked(selection, &span, climbing);
-    Ok((RankQuestion { traces, asked, given: rank.clone(), clock: *clock, draws: false }, span))
+    let mut question = question(selection, span, climbing)?;
+    (question.given, question.clock) = (rank.clone(), *clock);
+    run.choose_for_all(&mut question, &files.traces)?;
+    let span = span.with(&question.window);
+    question.asked = asked(selection, &span, climbing);
+    Ok((question, span))
 }
 
-/// The options for stacks.
 fn stack_options(span: &Span, climbing: &Climbing) -> StackOptions {
     let Climbing { forward_stacks, exact_names, ref user_code, .. } = *climbing;
     StackOptions {
@@ -117,7 +112,6 @@ pub(super) fn parse_wanted(patterns: &[String], families: &[String], own: &OwnFa
     Wanted::parse(patterns, families, own).map_err(|error| Stop::Usage(Failure::from(error).to_string()))
 }
 
-/// The families from these files.
 pub(super) fn own_families(files: &[PathBuf]) -> Result<OwnFamilies, Stop> {
     let mut own = OwnFamilies::default();
     for path in files {

@@ -260,7 +260,6 @@ fn follow_links(path: &Path) -> (PathBuf, bool) {
     (target.canonicalize().unwrap_or(target), is_open_already)
 }
 
-/// The folder that contains a path.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::parts::entry::Entry;
 use crate::parts::set::PartSet;
 use crate::run::inputs::Inputs;
-use crate::run::{ASKED_OF_RECORDS, RankQuestion};
+use crate::run::{ASKED_OF_RECORDS, Question};
 
 use super::args::{Part as Args, asked};
 use super::failure::Failure;
@@ -46,13 +46,11 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     if found.lost.is_empty() { Ok(()) } else { Err(Stop::Incomplete(found.lost.join("\n"))) }
 }
 
-fn question(args: &Args) -> Result<RankQuestion, Stop> {
-    let climbing = args.climbing();
-    let mut traces = opening::question(opening::wanted(&args.selection)?, &args.span, &climbing);
-    traces.stacks.per_rank = true;
-    traces.captures = args.capture_trace.clone();
-    let asked = asked(&args.selection, &args.span, &climbing);
-    Ok(RankQuestion { traces, asked, given: args.rank.clone(), ..RankQuestion::default() })
+fn question(args: &Args) -> Result<Question, Stop> {
+    let mut question = opening::question(&args.selection, &args.span, &args.climbing())?;
+    question.stacks.per_rank = true;
+    (question.captures, question.given) = (args.capture_trace.clone(), args.rank.clone());
+    Ok(question)
 }
 
 /// The file for parts, in the format of its extension.

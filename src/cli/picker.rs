@@ -19,7 +19,6 @@ pub(super) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// A line of the list.
 struct Line {
     index: usize,
     text: String,

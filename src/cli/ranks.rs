@@ -10,7 +10,7 @@ use crate::document::Form;
 use crate::document::format::visible;
 use crate::operations::clocks::ClockMode;
 use crate::run::inputs::Inputs;
-use crate::run::{PageParts, RankQuestion, RanksOfFiles, Run, RunError, inputs};
+use crate::run::{RanksOfFiles, Run, RunError, StackAnswer, inputs};
 
 use super::args::{OfRanks, Ranks};
 use super::failure::Failure;
@@ -46,13 +46,13 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     }
     let output = show.open(selection.family_file.iter().chain(files.all()))?;
     let run = opening::one_run(reading, *one_run);
-    let (question, span) = opening::rank_question(&run, &args.of_ranks, &files, &args.capture_trace)?;
-    let question = RankQuestion { draws: show.form == Form::Html, ..question };
+    let (mut question, span) = opening::rank_question(&run, &args.of_ranks, &files)?;
+    (question.draws, question.captures) = (show.form == Form::Html, args.capture_trace.clone());
     let of_records = of_records.map(RanksOfFiles::from_records);
     let found = of_records.map_or_else(|| run.ranks(&files, &question), Ok)?;
-    let RanksOfFiles { ranks, page, damage, mut left_out, mut completeness, .. } = found;
+    let RanksOfFiles { ranks, stacks, damage, mut left_out, mut completeness } = found;
     left_out.extend(records_left_out);
-    let mut drawn = drawn(args, page, &[&damage[..], &left_out].concat());
+    let mut drawn = drawn(args, stacks, &[&damage[..], &left_out].concat());
     let options = typed::options(selection, &span, climbing);
     let OnPage { inputs, options, .. } = typed::on_page(&args.traces, &options, Vec::new());
     drawn.on_page = OnPage { inputs, options, of_ranks: typed::of_ranks(rank, *clock), ..drawn.on_page };
@@ -93,9 +93,8 @@ fn print(
     let answer =
         RankAnswer { compared, report: &report, name: &name, limit: args.limit, stacks: stacks.as_ref(), on_page };
     show.print(&answer, output)?;
-    let exceeded: Vec<&str> =
-        args.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();
-    Stop::if_beyond(&exceeded, report.damage.is_unknown())
+    let exceeded = args.fail_if.iter().filter(|bound| report.exceeds(bound)).map(|bound| bound.text.as_str());
+    Stop::if_beyond(&exceeded.collect::<Vec<_>>(), report.damage.is_unknown())
 }
 
 /// What a page shows besides who waits for whom.
@@ -105,13 +104,15 @@ struct Drawn {
 }
 
 /// The stacks of all traces as one answer, with the timelines.
-fn drawn(args: &Ranks, page: PageParts, damage: &[String]) -> Drawn {
-    let PageParts { mut stacks, timelines, missing, .. } = page;
-    stacks.iter_mut().for_each(|report| report.arrange(Order::Exposed, 0.0, args.limit));
+fn drawn(args: &Ranks, stacks: Option<StackAnswer>, damage: &[String]) -> Drawn {
+    let on_page = OnPage { notes: damage.to_vec(), ..OnPage::default() };
+    let Some(StackAnswer { mut report, timelines, missing, .. }) = stacks else {
+        return Drawn { stacks: None, on_page };
+    };
+    report.arrange(Order::Exposed, 0.0, args.limit);
     let selection = &args.of_ranks.selection;
     let missing = notes::missing(&missing, opening::what(selection), &selection.kernel_name);
-    let on_page = OnPage { notes: damage.to_vec(), ..OnPage::default() };
-    Drawn { stacks, on_page: on_page.timelines(timelines).reason(missing.as_deref()) }
+    Drawn { stacks: Some(report), on_page: on_page.timelines(timelines).reason(missing.as_deref()) }
 }
 
 /// The comparison of the ranks. If there is no collective, prints the damage of the traces, and names the kernels that were looked for.

@@ -44,7 +44,6 @@ impl<'a> Show<'a> {
         Screen { width, verbose: self.verbose, colour, ..Screen::default() }
     }
 
-    /// Writes the answer.
     pub(super) fn print(&self, answer: &impl Answer, output: Output) -> Result<(), Stop> {
         self.print_on(answer, &self.screen(&output), output)
     }

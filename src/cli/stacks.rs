@@ -8,10 +8,10 @@ use crate::answers::stacks::grouping::MOST_GROUPS;
 use crate::answers::stacks::weight::Weight;
 use crate::attribution::launches::WindowOn;
 use crate::document::{Form, Screen};
+use crate::run::StackAnswer;
 use crate::run::inputs::{Alone, Inputs};
-use crate::run::{StackAnswer, StackQuestion};
 
-use super::args::{Span, Stacks, asked};
+use super::args::{Span, Stacks};
 use super::output::Output;
 use super::show::Show;
 use super::stop::Stop;
@@ -37,47 +37,37 @@ const ONLY_STACKS: &str = "the form of get_call_stacks.py has only stacks; use a
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let show = Show::new(&args.answering, args.color, &args.reading);
     let form = show.form;
-    let wanted = opening::wanted(&args.selection)?;
-    opening::check_window(&args.span)?;
-    if form == Form::Script && args.climbing.groups.grouping().is_asked() {
+    let mut question = opening::question(&args.selection, &args.span, &args.climbing)?;
+    if form == Form::Script && question.stacks.grouping.is_asked() {
         return Err(Stop::Usage(ONLY_STACKS.to_owned()));
     }
     let run = opening::run(&args.reading);
     let (files, records) = run.traces_and_records(&args.traces, &args.records, Alone::Refused)?;
-    let are_parts = check_parts(args, &files)?;
-    let mut traces = opening::question(wanted, &args.span, &args.climbing);
-    traces.stacks.per_rank = args.per_rank;
-    traces.stacks.records = records;
-    traces.captures = args.capture_trace.clone();
-    let chosen = run.window_for_all(&traces.window, &traces.wanted, &files.traces)?;
-    let span = &chosen.as_ref().map_or_else(|| args.span.clone(), |chosen| args.span.with(chosen));
-    traces.window = chosen.unwrap_or(traces.window);
-    let question = StackQuestion {
-        traces,
-        draws: form == Form::Html,
-        // A page shows all groups.
-        largest_groups: args.limit.filter(|limit| *limit <= MOST_GROUPS && form != Form::Html).map(|_| args.sort),
-        critical: args.sort == Order::Critical,
-        asked: asked(&args.selection, span, &args.climbing),
-    };
+    check_parts(args, &files)?;
+    question.stacks.per_rank = args.per_rank;
+    question.stacks.records = records;
+    // A page shows all groups.
+    question.stacks.largest_groups =
+        args.limit.filter(|limit| *limit <= MOST_GROUPS && form != Form::Html).map(|_| args.sort);
+    question.captures = args.capture_trace.clone();
+    (question.draws, question.critical) = (form == Form::Html, args.sort == Order::Critical);
+    run.choose_for_all(&mut question, &files.traces)?;
+    let span = &args.span.with(&question.window);
     let captures: Vec<_> = files.traces.iter().flat_map(|file| run.capture_files(&args.capture_trace, file)).collect();
     let others = args.selection.family_file.iter().chain(&captures).chain(&files.traces).chain(&files.parts);
     let output = show.open(others)?;
-    let answer = match are_parts {
-        true => run.stacks_of_parts(&files.parts, &question)?,
-        false => run.stacks(&files.traces, &question)?,
-    };
+    let answer = run.stacks(&files, &question)?;
     let completeness = answer.completeness.clone();
     Stop::if_incomplete(print(args, show, span, answer, output), &completeness, args.expect)
 }
 
-/// Whether the inputs are parts, and whether the options are for them.
-fn check_parts(args: &Stacks, files: &Inputs) -> Result<bool, Stop> {
+/// Refuses options that the inputs do not answer.
+fn check_parts(args: &Stacks, files: &Inputs) -> Result<(), Stop> {
     if !files.are_parts()? {
         return match (files.traces.is_empty(), args.expect) {
             (true, _) => Err(Stop::Usage(ONLY_RECORDS.to_owned())),
             (false, Some(_)) => Err(Stop::Usage(EXPECT_OF_TRACES.to_owned())),
-            (false, None) => Ok(false),
+            (false, None) => Ok(()),
         };
     }
     let others = [
@@ -87,7 +77,7 @@ fn check_parts(args: &Stacks, files: &Inputs) -> Result<bool, Stop> {
     ];
     opening::refuse_for_parts(&args.span, &args.climbing, &others)?;
     files.left_out().iter().for_each(|line| say(line));
-    Ok(true)
+    Ok(())
 }
 
 /// Prints the answer, or why there is none.
@@ -148,7 +138,6 @@ fn options(args: &Stacks, span: &Span) -> Vec<(&'static str, Option<String>)> {
     options
 }
 
-/// How the answer is shown.
 pub(super) struct Shown<'a> {
     pub(super) show: Show<'a>,
     pub(super) sort: Order,

@@ -134,7 +134,6 @@ impl Stop {
         answered
     }
 
-    /// The message to print.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
             Stop::Failed(failure) => Some(format!("error: {}", harmless(&failure.to_string()))),
@@ -150,7 +149,6 @@ impl Stop {
         }
     }
 
-    /// The exit code of the process.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Stop::OutputClosed => 0,

@@ -11,7 +11,6 @@ use crate::operations::clocks::ClockMode;
 
 use super::args::{CLOCK, Climbing, RankOf, Selection, Span, asked_of};
 
-/// The inputs, options and notes for a page.
 pub(super) fn on_page(inputs: &[PathBuf], options: &[(&str, Option<String>)], notes: Vec<String>) -> OnPage {
     OnPage::new(files(inputs), words(options), notes)
 }

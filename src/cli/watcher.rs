@@ -16,7 +16,6 @@ use super::{notes, picker};
 /// The terminal, with the bar that shows how much of a file has been read.
 pub(super) struct Terminal(Mutex<Option<ProgressBar>>);
 
-/// The one terminal of the process.
 pub(super) static TERMINAL: Terminal = Terminal(Mutex::new(None));
 
 impl Terminal {

@@ -20,7 +20,7 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
     files.left_out().iter().for_each(|line| say(line));
     let output = show.open(args.of_ranks.selection.family_file.iter().chain(files.all()))?;
     let run = opening::one_run(&args.of_ranks.reading, args.of_ranks.one_run);
-    let (question, _) = opening::rank_question(&run, &args.of_ranks, &files, &[])?;
+    let (question, _) = opening::rank_question(&run, &args.of_ranks, &files)?;
     let RanksOfFiles { ranks, damage, left_out, completeness, .. } = run.ranks(&files, &question)?;
     left_out.iter().for_each(|line| say(line));
     let what = opening::what(&args.of_ranks.selection);

@@ -36,6 +36,11 @@ pub trait Answer {
         Vec::new()
     }
 
+    /// The tables of a page.
+    fn page_tables(&self) -> Vec<Table> {
+        self.tables()
+    }
+
     /// Writes what follows the document in the forms for people: the tables, each below its title if there are several.
     fn body(&self, _form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
         match &self.tables()[..] {
@@ -64,7 +69,7 @@ pub trait Answer {
             kind,
             names,
             document: self.document(),
-            sheets: self.tables(),
+            sheets: self.page_tables(),
             documents: vec![(kind, self.bytes(Form::Json)?)],
             tables: tables.map(|form| Ok((kind, self.bytes(*form)?))).collect::<io::Result<_>>()?,
             notes: notes.to_vec(),

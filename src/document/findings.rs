@@ -157,7 +157,6 @@ pub struct Place {
 pub(crate) struct Link {
     pub(crate) text: &'static str,
     pub(crate) view: &'static str,
-    /// A stack of the document.
     pub(crate) stack: Option<usize>,
     pub(crate) rank: Option<u32>,
     /// A collective, by its number in the lanes.

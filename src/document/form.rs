@@ -15,7 +15,6 @@ pub enum Form {
     Csv,
     /// For flame graph tools: one line for each stack.
     Folded,
-    /// For speedscope.app.
     Speedscope,
     /// A flame graph as an SVG image.
     #[cfg(feature = "flamegraph")]
@@ -26,7 +25,6 @@ pub enum Form {
     Html,
 }
 
-/// All forms and their words.
 const WORDS: &[(Form, &str)] = &[
     (Form::Text, "text"),
     (Form::Table, "table"),
@@ -50,7 +48,6 @@ impl Form {
         WORDS.iter().find(|(form, _)| *form == self).map_or("", |(_, word)| word)
     }
 
-    /// The form with this word.
     pub fn parse(word: &str) -> Option<Self> {
         WORDS.iter().find(|(_, known)| *known == word).map(|(form, _)| *form)
     }

@@ -67,7 +67,6 @@ pub(crate) fn percent_or_unknown(share: Option<f64>) -> String {
     share.map_or("?".to_owned(), percent)
 }
 
-/// The sign of a change.
 pub(crate) fn sign(number: f64) -> &'static str {
     if number < 0.0 { "−" } else { "+" }
 }
@@ -103,7 +102,6 @@ pub fn shorten(name: &str, width: usize) -> String {
     format!("…{kept}")
 }
 
-/// A text shortened to a width from the right.
 pub fn shorten_right(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -121,7 +119,6 @@ pub fn shell_word(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text shortened to a width in its middle.
 pub(crate) fn shorten_middle(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {

@@ -7,7 +7,6 @@ use crate::attribution::launches::Reason;
 use crate::attribution::stack_key::StackKey;
 use crate::names::frames::location;
 
-/// A part of a stack.
 pub(crate) struct Part<'a> {
     /// A line in brackets above it, which is not a function: it marks a capture, the forward pass or a thread.
     pub(crate) mark: Option<String>,

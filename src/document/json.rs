@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::findings::{Document, Finding};
 
-/// The version of the documents.
 const VERSION: u32 = 9;
 
 /// An answer with what all answers begin with.

@@ -286,7 +286,6 @@ impl Table {
         self.rows.truncate(most);
     }
 
-    /// The first rows.
     #[must_use]
     pub(crate) fn first(mut self, most: Option<usize>) -> Self {
         self.truncate(most.unwrap_or(usize::MAX));
@@ -385,7 +384,6 @@ impl Table {
         first.into_iter().chain((0..self.heads.len()).filter(move |at| Some(*at) != first))
     }
 
-    /// The titles on a page.
     pub(crate) fn titles(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.on_page().map(|at| self.heads[at].title)
     }
@@ -396,7 +394,6 @@ impl Table {
     }
 }
 
-/// For a page.
 impl Serialize for Table {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(serde::Serialize)]
@@ -497,7 +494,6 @@ fn gap(columns: &[Shown]) -> &'static str {
     if columns.iter().flat_map(|column| &column.cells).any(|cell| cell.contains('\n')) { "\n" } else { "" }
 }
 
-/// Keeps the items that are marked.
 fn keep<T>(items: &mut Vec<T>, kept: &[bool]) {
     let mut kept = kept.iter();
     items.retain(|_| kept.next() == Some(&true));

@@ -43,7 +43,6 @@ pub struct Plan {
     damage: Option<String>,
 }
 
-/// A track of marks.
 #[derive(Debug)]
 struct Track {
     tid: u32,

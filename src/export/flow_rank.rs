@@ -10,7 +10,6 @@ use nccl_stacks_recorder_text::flow::lines::{Aggregate, Head, Line, Own, Step, W
 use crate::records::flow::runs::{FlowRun, runs};
 use crate::records::{FlowOp, FlowStep, Records};
 
-/// An aggregate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowRank {
     /// The folder of its flow files.

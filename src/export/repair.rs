@@ -16,10 +16,8 @@ use super::cut::packed;
 pub use super::lanes::Lanes;
 use super::lanes::Moves;
 
-/// The result of a repair.
 #[derive(Debug)]
 pub struct Repaired {
-    /// What was written.
     pub copied: Copied,
     /// The damage that affects the written trace.
     pub damage: DamageReport,

@@ -65,12 +65,10 @@ impl Communicators {
         self.of_operation(records.operations.get(operation?)?)
     }
 
-    /// A communicator by its position.
     pub(crate) fn get(&self, position: Option<usize>) -> Option<&Communicator> {
         self.known.get(position?)
     }
 
-    /// How many ranks it has.
     pub(crate) fn size(&self, position: Option<usize>) -> Option<u64> {
         self.get(position)?.rank_count()
     }

@@ -44,7 +44,6 @@ const PACE: f64 = 3.0;
 /// between two pairs, and 4.1 times as much as within; no two simulated groups are as close.
 const CLOSE: f64 = 1_000.0;
 
-/// A kind of kernel.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Kernel {
     /// How far the ends of one collective may be apart, in ns.

@@ -62,9 +62,7 @@ pub struct GroupName {
 pub struct MatchedCollective {
     /// By member of the group: the position of its row, if it has one.
     pub rows: Vec<Option<u32>>,
-    /// How it ties its members.
     pub tie: Tie,
-    /// What is wrong with it.
     pub fault: Option<Fault>,
     /// Members whose kernel carries out several messages, and counts with another one.
     pub elsewhere: Vec<usize>,
@@ -119,7 +117,6 @@ impl Status {
 }
 
 impl MatchedCollective {
-    /// How many ranks have it.
     pub fn present(&self) -> usize {
         self.rows.iter().flatten().count()
     }

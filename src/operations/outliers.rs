@@ -21,7 +21,6 @@ const LARGEST_OF_MANY: [f64; 2] = [8.1, 6.9];
 /// Where values are nearly equal, what differs by nothing would be an outlier: deviations are at least this share of the median.
 const LEAST: f64 = 0.02;
 
-/// A value that was judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
     /// How many scaled deviations it is above the median.

@@ -18,7 +18,6 @@ pub(crate) struct Process {
     pub(crate) host: Option<String>,
     /// Its number on that host.
     pub(crate) pid: Option<i64>,
-    /// The CUDA device.
     pub(crate) device: Option<i64>,
     /// Its rank of the job, where the records show it.
     pub(crate) rank: Option<u32>,
@@ -30,7 +29,6 @@ pub(crate) struct Process {
     pub(crate) faults: BTreeSet<String>,
 }
 
-/// All processes of the records.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     pub(crate) all: Vec<Process>,

@@ -39,7 +39,6 @@ pub(crate) struct RecordedGroups {
     pub(crate) all: Vec<RecordedGroup>,
     /// The ranks of the job that have records, and how many operations each has, of a dump that is cut off at least one.
     pub(crate) ranks: BTreeMap<u32, usize>,
-    /// The processes of these.
     pub(crate) processes: Processes,
 }
 

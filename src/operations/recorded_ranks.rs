@@ -12,7 +12,6 @@ use crate::records::Records;
 
 /// The ranks of operations that do not say theirs.
 pub(crate) struct RecordedRanks {
-    /// The communicators of the records.
     pub(crate) communicators: Communicators,
     /// By source: the communicator of the whole job, in which each operation has the rank of the job.
     whole: BTreeMap<Source, usize>,

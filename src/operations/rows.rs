@@ -14,7 +14,6 @@ pub struct RankRows<'a> {
     pub rows: &'a [Row],
     /// What distinguishes collectives.
     pub kinds: &'a [Kind],
-    /// The process groups.
     pub groups: &'a [Communicator],
     /// Names of kernels; kinds have their positions.
     pub texts: &'a [String],
@@ -25,7 +24,6 @@ impl<'a> RankRows<'a> {
         &self.kinds[row.kind as usize]
     }
 
-    /// A text by its position.
     pub fn text(&self, at: u32) -> &'a str {
         self.texts.get(at as usize).map_or("", String::as_str)
     }
@@ -42,7 +40,6 @@ impl<'a> RankRows<'a> {
 pub struct Row {
     /// The kernel: its slice in the trace. 0 in a file of parts, where there is no trace that it would be a slice of.
     pub kernel: u32,
-    /// When it started.
     pub start: Ns,
     /// How long it ran; 0 if it did not end.
     pub dur: Ns,
@@ -69,7 +66,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// When it ended.
     pub fn end(&self) -> Ns {
         self.start + self.dur
     }

@@ -115,7 +115,6 @@ pub enum EntryError {
         "{by} wrote it as version {found}, and this program reads version {VERSION}: make it again, or use that program"
     )]
     OtherVersion {
-        /// The program.
         by: String,
         /// Its version of the document.
         found: String,
@@ -123,7 +122,6 @@ pub enum EntryError {
 }
 
 impl Entry {
-    /// Compresses a part.
     pub fn new(part: &TracePart) -> io::Result<Self> {
         let mut json = serde_json::to_vec(part)?;
         json.pop();
@@ -151,12 +149,10 @@ impl Entry {
         Entry { file: file.to_owned(), ..self }
     }
 
-    /// The file it was read from.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// What identifies it.
     pub fn head(&self) -> &Head {
         &self.head
     }
@@ -176,7 +172,6 @@ impl Entry {
         serde_json::from_slice(&json).map_err(|error| EntryError::NoPart(error.to_string()))
     }
 
-    /// The ranks of the document.
     pub fn ranks(&self) -> Result<Vec<RankReduction>, EntryError> {
         let RanksOf { ranks } = self.document()?;
         check(&ranks)?;

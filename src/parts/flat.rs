@@ -19,7 +19,6 @@ use crate::time::{Ns, Window};
 #[derive(Debug)]
 pub struct Column {
     pub name: &'static str,
-    /// Its value in a row.
     pub value: Get,
 }
 
@@ -42,7 +41,6 @@ pub enum Subject<'a> {
     Stack { key: StackRow<'a>, sums: StackSums },
 }
 
-/// The collectives of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepTotals {
     /// Their number.
@@ -58,7 +56,6 @@ pub struct StepTotals {
 pub struct StackRow<'a> {
     /// The stack; `None` for kernels without one.
     pub stack: Option<&'a ReducedStack>,
-    /// The process group.
     pub group: Option<&'a Communicator>,
     /// The collective, or the name of the kernel.
     pub collective: &'a str,
@@ -69,7 +66,6 @@ pub struct StackRow<'a> {
 /// The cost of the kernels of such a row.
 #[derive(Debug, Clone, Default)]
 pub struct StackSums {
-    /// Their time on the GPU.
     pub gpu: TimeSums,
     /// The part of it during which no compute kernel ran.
     pub exposed: Ns,
@@ -77,14 +73,11 @@ pub struct StackSums {
     pub longest: Ns,
 }
 
-/// A row of the table.
 #[derive(Debug)]
 pub struct FlatRow<'a> {
-    /// The part that it belongs to.
     pub part: &'a TracePart,
     /// The rank, unless the trace has no collective.
     pub rank: Option<&'a RankReduction>,
-    /// What it describes.
     pub subject: Subject<'a>,
 }
 

@@ -39,7 +39,6 @@ pub struct TracePart {
     pub tool: String,
     /// The trace's name.
     pub trace: String,
-    /// The file it was read from.
     pub input: InputFile,
     /// The question: kernels, window and how stacks are distinguished. Only parts of the same question answer together.
     pub asked: String,
@@ -60,7 +59,6 @@ impl TracePart {
     }
 }
 
-/// The identity of an input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct InputFile {
     /// Its path, as it was given.

@@ -16,7 +16,6 @@ const PARQUET: &[u8] = b"PAR1";
 /// Parts, sorted by rank, then trace.
 #[derive(Debug, Default)]
 pub struct PartSet {
-    /// The documents.
     pub entries: Vec<Entry>,
     /// Duplicate traces, which count once: the trace, and its name elsewhere.
     pub twice: Vec<(String, String)>,

@@ -43,7 +43,6 @@ pub(crate) struct Drafts<'a> {
 }
 
 impl<'a> Drafts<'a> {
-    /// On all processors.
     pub(crate) fn of(ranks: &'a [&'a RankGraph], matches: &'a Matches, clocks: &'a Clocks) -> Self {
         let (rows, members) = (each(ranks.len(), |rank| Rows::of(ranks[rank])), members(ranks.len(), matches));
         let shifts = shifts(ranks, &rows, matches, clocks);

@@ -134,7 +134,6 @@ impl Names {
 #[derive(Default)]
 struct Ended {
     running: BinaryHeap<Reverse<(Ns, u32)>>,
-    /// In the order of ends.
     ended: Vec<(Ns, u32)>,
 }
 

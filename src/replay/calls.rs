@@ -16,11 +16,9 @@ use crate::time::{Ns, Window};
 /// What a rank's graph is made from.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
-    /// The trace.
     pub(crate) store: &'a Store,
     /// The work of all its GPUs, in the order of starts.
     pub(crate) work: &'a [Launched],
-    /// The GPUs of the rank.
     pub(crate) gpus: &'a [GpuId],
     /// The window that is asked about.
     pub(crate) window: Window,
@@ -73,7 +71,6 @@ impl CallKind {
     }
 }
 
-/// What threads call.
 #[derive(Default)]
 pub(super) struct Calls {
     /// What matters, in the order of starts.

@@ -10,15 +10,12 @@ use super::rank::EdgeKind;
 /// A piece of the critical path. Times are in ns on the job's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathPiece {
-    /// What it is.
     pub kind: PathKind,
     /// Its node in the job's graph: what a thread or stream does until that happens; of a latency, the launch; of idle time, what starts after it.
     pub node: u32,
     /// The edge that was binding; `None` before anything that is known.
     pub edge: Option<EdgeKind>,
-    /// From when.
     pub start: i64,
-    /// Until when.
     pub end: i64,
 }
 

@@ -215,7 +215,6 @@ impl<'a, 'q> Culprits<'a, 'q> {
     }
 }
 
-/// The texts of a rank.
 struct Texts {
     /// Numbers that are equal for equal texts of all ranks.
     numbers: Vec<u32>,

@@ -14,7 +14,6 @@ pub(super) struct Launching {
     pub(super) call: Option<(u32, Window)>,
     /// When the last of its slices ended.
     pub(super) done: Ns,
-    /// That slice.
     pub(super) last: usize,
 }
 

@@ -107,11 +107,9 @@ pub struct Node {
     pub rank: u32,
     /// Its node in the rank's graph; [`NO_NODE`] for a rendezvous.
     pub of: u32,
-    /// When it happened.
     pub time: i64,
     /// When its own time began.
     pub start: i64,
-    /// The kind of the edge that was binding.
     pub binding: EdgeKind,
 }
 
@@ -151,7 +149,6 @@ pub struct Edge {
     pub from: u32,
     /// The least time between them, in ns.
     pub least: i64,
-    /// Why.
     pub kind: EdgeKind,
 }
 
@@ -248,7 +245,6 @@ pub(super) struct Between {
 }
 
 impl JobGraph {
-    /// The edges into a node.
     pub fn edges_into(&self, node: usize) -> &[Edge] {
         &self.edges[self.first_edge[node] as usize..self.first_edge[node + 1] as usize]
     }
@@ -283,7 +279,6 @@ impl Rows {
         Rows(nodes)
     }
 
-    /// The node of a row.
     pub(super) fn node(&self, row: u32) -> Option<usize> {
         self.0.get(row as usize).filter(|at| **at != NO_NODE).map(|at| *at as usize)
     }

@@ -144,7 +144,6 @@ impl Control {
         mean(self.ends.iter().map(|end| *end as f64)) as i64
     }
 
-    /// One of them.
     pub(super) fn first(&self) -> &Times {
         &self.jobs[0]
     }

@@ -24,7 +24,6 @@ impl<T: Copy> Lists<T> {
         Lists { first, things: sorted }
     }
 
-    /// The things of a list.
     pub(super) fn of(&self, list: u32) -> &[T] {
         &self.things[self.first[list as usize] as usize..self.first[list as usize + 1] as usize]
     }

@@ -15,7 +15,6 @@ use crate::time::Ns;
 /// A graph as it is written.
 #[derive(Debug, Serialize, Deserialize)]
 struct Packed {
-    /// How many steps there are.
     steps: u32,
     profiled_from: Option<i64>,
     texts: Vec<String>,
@@ -44,7 +43,6 @@ const MOST_STEPS: u32 = 1 << 20;
 
 const UNKNOWN: Wrong = "a packed graph has a kind that is unknown";
 
-/// Writes a graph.
 pub(crate) fn serialize<S: Serializer>(graph: &RankGraph, to: S) -> Result<S::Ok, S::Error> {
     let nodes = write_nodes(graph).map_err(S::Error::custom)?;
     let edges = write_edges(graph).map_err(S::Error::custom)?;
@@ -62,7 +60,6 @@ pub(crate) fn serialize<S: Serializer>(graph: &RankGraph, to: S) -> Result<S::Ok
     .serialize(to)
 }
 
-/// Reads a graph.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<RankGraph, D::Error> {
     read(Packed::deserialize(from)?).map_err(D::Error::custom)
 }

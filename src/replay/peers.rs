@@ -23,7 +23,6 @@ pub enum Part {
 }
 
 impl Part {
-    /// The role of its nodes.
     pub fn role(self) -> Role {
         if self == Part::Cpu { Role::Cpu } else { Role::Gpu }
     }
@@ -61,7 +60,6 @@ impl Places {
 /// Like ranks, and what they have in common.
 #[derive(Debug)]
 pub struct Peers {
-    /// Which ranks are alike.
     pub alike: Alike,
     /// By node of the job's graph: its work, in ns. A thread's work at a node that its peers lack counts at the next node that they have.
     pub work: Vec<i64>,
@@ -108,7 +106,6 @@ impl Peers {
         self.alike.sizes[self.alike.class[rank] as usize]
     }
 
-    /// The ranks that have a peer.
     pub fn with_peers(&self) -> Vec<usize> {
         (0..self.alike.class.len()).filter(|rank| self.alike(*rank) > 1).collect()
     }

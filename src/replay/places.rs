@@ -24,7 +24,6 @@ type Lane = (bool, u32);
 /// A thread or stream in a step.
 #[derive(Default)]
 struct Now {
-    /// How many intervals have ended.
     ended: u32,
     /// The position of the one after them, once it has begun.
     at: Option<u32>,

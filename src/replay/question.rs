@@ -82,7 +82,6 @@ pub(crate) struct Question<'a> {
     in_intervals: Vec<Lists<u32>>,
     /// What is known of ranks that are not here.
     pub(crate) bound: Option<Bound>,
-    /// How many steps are judged.
     pub(crate) steps: u32,
     /// When it started and ended, in ns.
     pub(crate) start: i64,

@@ -23,7 +23,6 @@ use crate::time::Ns;
 
 pub const NO_NODE: u32 = u32::MAX;
 
-/// What happens at a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
     /// A thread has launched something.
@@ -87,11 +86,9 @@ pub enum EdgeKind {
 /// A node of a rank's graph. Times are on the trace's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RankNode {
-    /// What happens.
     pub kind: NodeKind,
     /// When the slice or call starts. A slice starts no earlier than the slice before it on its stream ends.
     pub start: Ns,
-    /// When it happens.
     pub end: Ns,
     /// Its thread or stream, by the order of first use.
     pub lane: u32,
@@ -118,7 +115,6 @@ impl RankNode {
 pub struct RankEdge {
     /// The node that comes first.
     pub from: u32,
-    /// Why.
     pub kind: EdgeKind,
 }
 
@@ -172,7 +168,6 @@ impl RankGraph {
         self.slices.reserve(nodes);
     }
 
-    /// The name of a node.
     pub fn name(&self, node: u32) -> &str {
         &self.texts[self.nodes[node as usize].name as usize]
     }

@@ -79,7 +79,6 @@ impl Layout {
         Layout { places, of_steps, ranks: ranks.to_vec(), position, columns, count: known.len() }
     }
 
-    /// The columns of a run.
     fn columns(&self, question: &Question<'_>, times: &Times) -> Vec<Column> {
         let peers = question.peers;
         let mut sums = vec![vec![None; self.ranks.len()]; self.count];

@@ -7,7 +7,6 @@ use super::rank::RankGraph;
 use crate::operations::matching::Matches;
 use crate::time::Ns;
 
-/// From which rank to which.
 type Link = [usize; 2];
 
 /// By rank: its stage, for ranks that have one; `None` if there is no pipeline.

@@ -139,7 +139,6 @@ impl Threads {
 struct Sums {
     /// Of all texts that are known.
     times: Vec<Ns>,
-    /// The texts with a time.
     texts: Vec<u32>,
 }
 

@@ -45,7 +45,6 @@ const LONGER_BY: Ns = Ns(4_000);
 const WORK: Ns = Ns(50_000);
 const WORK_OF_DEVICE: Ns = Ns(1_000_000);
 
-/// For what a call waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitsFor {
     Stream,
@@ -81,7 +80,6 @@ impl Work {
     }
 }
 
-/// A call that waits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) name: StringId,
@@ -90,7 +88,6 @@ pub(super) struct Waiting {
     pub(super) lane: u32,
 }
 
-/// What a call waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Waited {
     /// For a slice: from when, and when the call was back; what comes after that is the profiler's.
@@ -209,7 +206,6 @@ impl<'a> Waits<'a> {
         Waits { work, all, soonest, of_events, of_lanes: lanes.into_iter().map(by_launch).collect(), usual }
     }
 
-    /// What a call waited for.
     pub(super) fn waited_for(&self, call: &Waiting) -> Waited {
         let Window { start, end } = call.window;
         let length = call.window.duration();

@@ -5,7 +5,6 @@ use crate::answers::window::Candidate;
 use crate::attribution::launches::WindowOn;
 use crate::time::Ns;
 
-/// When a window starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// On the trace's own clock, in ns.
@@ -38,7 +37,6 @@ pub enum WindowError {
     NoSteps,
     /// The trace has steps with other numbers, from the first to the last.
     NoSuchStep {
-        /// What was asked for.
         range: StepRange,
         /// The lowest number.
         first: u64,
@@ -52,12 +50,7 @@ pub enum WindowError {
         near: Vec<String>,
     },
     /// There are fewer slices of the name.
-    NoSuchIndex {
-        /// The position.
-        index: usize,
-        /// The slices.
-        found: Vec<Candidate>,
-    },
+    NoSuchIndex { index: usize, found: Vec<Candidate> },
     /// Several slices have the name, and nothing says which is meant.
     Several(Vec<Candidate>),
     /// Each trace has its own clock, so a time on one of them means nothing on the others.
@@ -101,11 +94,7 @@ pub enum Again {
     /// By its number.
     Step(u64),
     /// By its name, and its position among the slices of this name.
-    Slice {
-        name: String,
-        /// The position.
-        index: usize,
-    },
+    Slice { name: String, index: usize },
 }
 
 /// Why nothing was chosen.

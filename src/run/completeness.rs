@@ -14,7 +14,6 @@ const RANGES: usize = 20;
 /// Which ranks an answer has, and what is known of those that it should have.
 #[derive(Debug, Clone, Default)]
 pub struct Completeness {
-    /// The ranks that are here.
     pub ranks: BTreeSet<u32>,
     /// Those of them without a collective, which no comparison has.
     pub silent: BTreeSet<u32>,

@@ -169,7 +169,6 @@ fn traces_or_parts(path: &Path) -> Result<Vec<PathBuf>, RunError> {
 /// Whether records without any trace are an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alone {
-    /// They are.
     Allowed,
     /// They are not.
     Refused,

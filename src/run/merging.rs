@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::completeness::Completeness;
 use super::error::RunError;
+use super::question::Question;
 use super::ranks::RanksOfFiles;
 use super::reading::Run;
-use super::stacks::{StackAnswer, StackQuestion};
+use super::stacks::StackAnswer;
 use crate::answers::ranks::job::{Job, JobError, rank_of};
 use crate::answers::stacks::data::{StackOptions, StackReport};
 use crate::answers::stacks::reduction::StackReduction;
@@ -134,15 +135,15 @@ impl Run<'_> {
     /// The stacks of all ranks, by parts. Parts that cannot be read are left out.
     /// Errors: no part that can be read, parts that were made with other options than the question's, a rank that is there twice, and damage where
     /// nothing may be damaged.
-    pub fn stacks_of_parts(&self, files: &[PathBuf], question: &StackQuestion) -> Result<StackAnswer, RunError> {
-        let mut set = self.part_set(files, Some(&*question.asked).filter(|asked| !asked.is_empty()))?;
+    pub(super) fn stacks_of_parts(&self, files: &[PathBuf], question: &Question) -> Result<StackAnswer, RunError> {
+        let mut set = self.part_set(files, question.asked_of_parts())?;
         check_twice(&set)?;
         let damage = damage_of(&set);
         let user_code = match set.entries.first().map(|first| first.document::<TracePart>()) {
             Some(Ok(first)) => first.user_code,
             _ => Vec::new(),
         };
-        let per_rank = question.traces.stacks.per_rank;
+        let per_rank = question.stacks.per_rank;
         let how = StackOptions { per_rank, user_code: UserCode::new(user_code), ..StackOptions::default() };
         let mut wrong = Vec::new();
         let parts = set.each(self.part_threads(), |entry| entry.document::<StacksOf>());
@@ -157,15 +158,7 @@ impl Run<'_> {
         self.leave_out(&mut set, wrong);
         check_any(&set)?;
         let completeness = Completeness::of_parts(&set);
-        Ok(StackAnswer {
-            report,
-            missing: Vec::new(),
-            damage,
-            left_out: Vec::new(),
-            next_steps: Vec::new(),
-            timelines: Vec::new(),
-            completeness,
-        })
+        Ok(StackAnswer { report, damage, completeness, ..StackAnswer::default() })
     }
 }
 

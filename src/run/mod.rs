@@ -15,16 +15,15 @@
 //! The stacks of several traces, and who of their ranks waits for whom:
 //!
 //! ```
-//! use nccl_stacks::{ClockMode, Inputs, RankQuestion, Run, RunError, StackQuestion, TraceQuestion, Wanted};
+//! use nccl_stacks::{ClockMode, Inputs, Question, Run, RunError, Wanted};
 //!
 //! # fn main() -> Result<(), RunError> {
 //! let run = Run::default();
 //! let files = Inputs::sort(&["testdata/ranks".into()])?;
-//! let question = StackQuestion { traces: TraceQuestion::about(Wanted::collectives()), ..StackQuestion::default() };
-//! let stacks = run.stacks(&files.traces, &question)?.report;
+//! let question = Question::about(Wanted::collectives());
+//! let stacks = run.stacks(&files, &question)?.report;
 //! assert_eq!(stacks.traces.len(), 4);
 //!
-//! let question = RankQuestion { traces: TraceQuestion::about(Wanted::collectives()), ..RankQuestion::default() };
 //! let ranks = run.ranks(&files, &question)?.ranks;
 //! let report = run.compare(ranks, ClockMode::Align)?.report();
 //! assert_eq!(report.ranks.len(), 4);
@@ -39,13 +38,13 @@
 //! use nccl_stacks::answers::diff::Diff;
 //! use nccl_stacks::answers::hang::Outcome;
 //! use nccl_stacks::attribution::selection::Wanted;
-//! use nccl_stacks::run::{Run, RunError, StackQuestion, TraceQuestion};
+//! use nccl_stacks::{Inputs, Question, Run, RunError};
 //!
 //! # fn main() -> Result<(), RunError> {
 //! let run = Run::default();
-//! let question = StackQuestion { traces: TraceQuestion::about(Wanted::collectives()), ..StackQuestion::default() };
-//! let before = run.stacks(&["testdata/costs.json".into()], &question)?.report;
-//! let after = run.stacks(&["testdata/costs_later.json".into()], &question)?.report;
+//! let question = Question::about(Wanted::collectives());
+//! let before = run.stacks(&Inputs::sort(&["testdata/costs.json".into()])?, &question)?.report;
+//! let after = run.stacks(&Inputs::sort(&["testdata/costs_later.json".into()])?, &question)?.report;
 //! let diff = Diff::new(("before", before), ("after", after), Per::Total);
 //! assert!(diff.new > 0);
 //!
@@ -64,6 +63,7 @@ mod merging;
 pub mod missing;
 mod next_steps;
 mod parts;
+mod question;
 mod ranks;
 mod reading;
 mod records;
@@ -80,9 +80,9 @@ pub use completeness::Completeness;
 pub use error::RunError;
 pub use merging::ASKED_OF_RECORDS;
 pub use parts::PartsOfTraces;
-pub use ranks::{PageParts, RankQuestion, RanksOfFiles};
+pub use question::Question;
+pub use ranks::RanksOfFiles;
 pub use reading::{Reading, Run};
 pub use records::{damage_lines, give_ranks, is_damaged, left_out_operations};
-pub use stacks::{StackAnswer, StackQuestion};
-pub use traces::{Prepared, Reduced, ReducedTraces, Reducer, TraceQuestion};
+pub use stacks::StackAnswer;
 pub use watch::{Chosen, Event, Silent, Watcher};

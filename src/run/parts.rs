@@ -4,22 +4,19 @@ use std::path::{Path, PathBuf};
 
 use super::error::RunError;
 use super::inputs::is_read_once;
-use super::ranks::{RankQuestion, about, ranks_of_trace};
+use super::question::Question;
 use super::reading::Run;
 use super::records::{damage_lines, give_ranks, left_out_operations};
-use super::traces::{Prepared, Reduced, ReducedTraces, Reducer};
+use super::traces::{Kept, Reduced, ReducedTraces};
 use crate::answers::ranks::job::{JobError, rank_of};
 use crate::answers::ranks::recorded_reductions::RecordedReductions;
 use crate::answers::ranks::reduction::{GivenRank, RankReduction, RankSource};
-use crate::answers::stacks::reduction::StackReduction;
 use crate::document::format::visible;
 use crate::error::Error;
-use crate::event::ArgsWanted;
 use crate::id::RankId;
 use crate::parts::{InputFile, TracePart};
 use crate::records::Keep;
 
-/// The parts of some traces.
 #[derive(Debug, Default)]
 pub struct PartsOfTraces {
     pub parts: Vec<TracePart>,
@@ -35,31 +32,24 @@ impl PartsOfTraces {
 }
 
 impl Run<'_> {
-    /// The parts of some traces. The question's [`asked`](RankQuestion::asked) is written into them.
+    /// The parts of some traces. The question's [`asked`](Question::asked) is written into them.
     /// Errors: as [`Run::reduce`], and a given rank of no trace.
-    pub fn parts(&self, files: &[PathBuf], question: &RankQuestion) -> Result<PartsOfTraces, RunError> {
-        let how = &question.traces.stacks;
-        let by = |prepared: Prepared<'_>| {
-            let Prepared { name, database, launches, window, .. } = prepared;
-            let (ranks, attribution, options) = ranks_of_trace(prepared, how);
-            Ok((StackReduction::of_attributed(name, database.store(), &attribution, launches, window, &options), ranks))
-        };
-        let reducer = Reducer { args: ArgsWanted::OPERATIONS, compares_clocks: true, by: &by };
-        let ReducedTraces { traces, archives, no_traces, .. } = self.reduce(files, &question.traces, &reducer)?;
-        let (all, about) = (traces.len(), |trace: &Reduced<_>| about(trace, &question.given, |(_, ranks)| ranks));
-        let (traces, said) = self.traces_of_run(traces, about)?;
+    pub fn parts(&self, files: &[PathBuf], question: &Question) -> Result<PartsOfTraces, RunError> {
+        let ReducedTraces { traces, archives, no_traces, .. } = self.reduce(files, question, Kept::Parts)?;
+        let all = traces.len();
+        let (traces, said) = self.traces_of_run(traces, &question.given)?;
         said.iter().for_each(|line| self.warn(line));
         let are_all = traces.len() == all;
         let of_archives: Vec<String> = archives.iter().flat_map(|archive| self.damage_lines(archive)).collect();
         of_archives.iter().for_each(|line| self.warn(line));
         let mut parts = Vec::new();
-        for Reduced { reduction: (stacks, ranks), name, file, is_member, damage, .. } in traces {
+        for Reduced { stacks, ranks, name, file, is_member, damage, .. } in traces {
             damage.iter().for_each(|line| self.warn(line));
             let mut input = input_file(&file)?;
             input.member = is_member.then(|| name.clone());
             let mut part = TracePart::new(name, input, question.asked.clone());
-            (part.stacks, part.ranks, part.damage) = (Some(stacks), ranks, damage);
-            part.user_code = how.user_code.prefixes().to_vec();
+            (part.stacks, part.ranks, part.damage) = (stacks, ranks, damage);
+            part.user_code = question.stacks.user_code.prefixes().to_vec();
             parts.push(part);
         }
         let mut lost = Vec::new();

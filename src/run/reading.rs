@@ -18,7 +18,6 @@ use crate::time::TimeRule;
 /// More threads than this have nothing to do: they wait for the disk.
 const MAX_THREADS: usize = 16;
 
-/// How files are read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reading {
     /// What the times of JSON traces are; `None`: microseconds, with a warning where they are probably something else.
@@ -38,7 +37,6 @@ pub struct Reading {
 /// Reads inputs and answers questions about them, watched by somebody.
 #[derive(Clone, Copy)]
 pub struct Run<'w> {
-    /// How files are read.
     pub reading: Reading,
     watcher: &'w dyn Watcher,
 }

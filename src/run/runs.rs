@@ -4,9 +4,13 @@
 //! nothing that is true. So one run is answered, the newest unless the user chooses, and the others are listed with their option.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::error::RunError;
 use super::reading::Run;
+use super::traces::Reduced;
+use crate::answers::ranks::job::rank_of;
+use crate::answers::ranks::reduction::GivenRank;
 use crate::document::format::visible;
 use crate::operation::ranges::ranges;
 use crate::records::{RecordedRun, Records, merge};
@@ -113,6 +117,19 @@ pub(super) fn sentence(all: &[NamedRun], chosen: usize, are_at_once: bool) -> St
     )
 }
 
+/// Of which run a trace is: its rank as it is given, or as its parts say it.
+fn run_of_trace(trace: &Reduced, given: &[GivenRank]) -> TraceOfRun {
+    let is_it = |given: &&GivenRank| Path::new(&trace.name).ends_with(&given.trace);
+    let said = given.iter().find(is_it).map(|given| given.rank);
+    let of_one = || match &trace.ranks[..] {
+        [one] => rank_of(one).ok(),
+        // A trace without collectives may be of a rank, too.
+        [] => trace.rank.map(|rank| rank.0),
+        _ => None,
+    };
+    TraceOfRun { name: trace.name.clone(), rank: said.or_else(of_one), span: trace.span }
+}
+
 impl Run<'_> {
     /// The run that is asked for, or the newest, from 0.
     pub(super) fn run_of(&self, count: usize) -> Result<usize, RunError> {
@@ -144,15 +161,14 @@ impl Run<'_> {
 
     /// The traces of one run, if some rank is there twice. Says which run that is.
     /// Errors: a run that is not there.
-    pub(super) fn traces_of_run<T>(
+    pub(super) fn traces_of_run(
         &self,
-        traces: Vec<T>,
-        about: impl Fn(&T) -> TraceOfRun,
-    ) -> Result<(Vec<T>, Option<String>), RunError> {
-        let mut traces = traces;
+        mut traces: Vec<Reduced>,
+        given: &[GivenRank],
+    ) -> Result<(Vec<Reduced>, Option<String>), RunError> {
         let mut known: Vec<TraceOfRun> = Vec::new();
         traces.retain(|trace| {
-            let own = about(trace);
+            let own = run_of_trace(trace, given);
             let is_copy = |of: &&TraceOfRun| own.rank.is_some() && (of.rank, of.span) == (own.rank, own.span);
             let first = known.iter().find(is_copy).map(|first| first.name.clone());
             if let Some(first) = &first {

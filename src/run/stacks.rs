@@ -1,48 +1,21 @@
 //! The stacks of traces: the main answer.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use super::completeness::Completeness;
 use super::error::RunError;
-use super::missing;
-use super::next_steps::next_steps;
+use super::inputs::Inputs;
+use super::question::Question;
 use super::reading::Run;
-use super::traces::{Prepared, Reduced, ReducedTraces, Reducer, TraceQuestion};
-use crate::answers::MOST_DRAWN;
-use crate::answers::cost::Order;
+use super::traces::{Kept, Reduced, ReducedTraces};
 use crate::answers::damage::Losses;
-use crate::answers::ranks::alone::Alone;
-use crate::answers::stacks::data::{StackOptions, StackReport};
-use crate::answers::stacks::reduction::{StackReduction, attributed};
+use crate::answers::stacks::data::StackReport;
 use crate::answers::stacks::timeline::Timeline;
 use crate::answers::window::missing::Missing;
-use crate::attribution::{Attribution, KernelLaunch};
-use crate::event::ArgsWanted;
-use crate::store::Store;
-use crate::time::{Ns, Window};
-
-/// How many rows the timeline of a trace has at most, and those of all traces of a page.
-const ROWS_OF_ONE: usize = 40_000;
-const ROWS_OF_ALL: usize = 160_000;
-
-/// What is asked about the stacks of traces.
-#[derive(Debug, Default)]
-pub struct StackQuestion {
-    /// Which kernels of which part of each trace, and what the stacks show.
-    pub traces: TraceQuestion,
-    /// Whether the answer is drawn, which needs the times of all kernels.
-    pub draws: bool,
-    /// Whether the critical path of each rank alone is found.
-    pub critical: bool,
-    /// See [`StackOptions::largest_groups`].
-    pub largest_groups: Option<Order>,
-    /// As [`RankQuestion::asked`](super::RankQuestion::asked), for parts alone.
-    pub asked: String,
-}
+use crate::time::Ns;
 
 /// The stacks of some traces. There may be none.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StackAnswer {
     pub report: StackReport,
     /// Why there are no stacks, if there are none, by trace.
@@ -60,78 +33,41 @@ pub struct StackAnswer {
 }
 
 impl Run<'_> {
-    /// Finds the stacks of traces.
-    pub fn stacks(&self, files: &[PathBuf], question: &StackQuestion) -> Result<StackAnswer, RunError> {
-        let how = &question.traces.stacks;
-        let by = |prepared: Prepared<'_>| {
-            let options = prepared.options(how);
-            let Prepared { name, database, attributor, launches, window, is_alone, .. } = prepared;
-            let store = database.store();
-            let options = StackOptions { largest_groups: question.largest_groups.filter(|_| is_alone), ..options };
-            let mut attribution = attributed(attributor, launches, window, &options);
-            let path = question.critical.then(|| {
-                let found = Alone::find(store, &attribution, window);
-                let of_kernel = |kernel: &KernelLaunch| found.on_path.get(&kernel.launched.kernel).copied();
-                attribution
-                    .kernels
-                    .iter_mut()
-                    .for_each(|kernel| kernel.critical = Some(of_kernel(kernel).unwrap_or_default()));
-                found.kinds
-            });
-            let part = StackReduction::of_attributed(name, store, &attribution, launches, window, &options);
-            let mut timeline = match question.draws {
-                true => timeline((name, store), &attribution, window, &part, files.len(), how),
-                false => None,
-            };
-            let alone = timeline.iter_mut().filter(|_| files.len() == 1);
-            alone.for_each(|timeline| timeline.add_costs(store, &attribution, &options));
-            let missing = missing::explain(database, window, &part)?;
-            let next = if is_alone { next_steps(name, store, &attribution.kernels) } else { Vec::new() };
-            Ok((part, missing, timeline, path, next))
-        };
-        // Records are joined by the numbers of operations, too.
-        let args = if how.records.is_some() { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES };
-        let args = how.grouping.args(args);
-        let ReducedTraces { traces, archives, left_out, .. } =
-            self.reduce(files, &question.traces, &Reducer { args, compares_clocks: false, by: &by })?;
-        let (mut reductions, mut reasons, mut damage, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (mut paths, mut next_steps): (BTreeMap<&'static str, Ns>, Vec<String>) = Default::default();
-        for Reduced { reduction: (reduction, missing, timeline, path, next), name, damage: of_trace, .. } in traces {
-            reductions.push(reduction);
-            next_steps.extend(next);
-            timelines.extend(timeline);
-            path.into_iter().flatten().for_each(|(kind, time)| *paths.entry(kind.word()).or_default() += time);
-            reasons.extend(missing.map(|missing| (name, missing)));
-            damage.extend(of_trace);
+    /// The stacks of traces, or of all ranks of parts that were written before. Parts that cannot be read are left out.
+    /// Errors: as [`Run::ranks`], and parts beside traces.
+    pub fn stacks(&self, files: &Inputs, question: &Question) -> Result<StackAnswer, RunError> {
+        if files.are_parts()? {
+            return self.stacks_of_parts(&files.parts, question);
         }
-        let mut report = StackReport::merge(reductions, how);
-        report.critical_path_ns = question.critical.then_some(paths);
+        let ReducedTraces { mut traces, archives, left_out, .. } =
+            self.reduce(&files.traces, question, Kept::Stacks)?;
+        let mut answer = StackAnswer { left_out, ..StackAnswer::merge(&mut traces, question) };
         for archive in &archives {
-            report.damage.add(Losses::count(archive));
-            damage.extend(self.damage_lines(archive));
+            answer.report.damage.add(Losses::count(archive));
+            answer.damage.extend(self.damage_lines(archive));
         }
-        if report.has_answer() {
-            reasons.clear();
-        }
-        let completeness = Completeness::default();
-        Ok(StackAnswer { report, missing: reasons, damage, left_out, next_steps, timelines, completeness })
+        Ok(answer)
     }
 }
 
-/// When the kernels of one of so many files ran; `None` if these are too many to be drawn.
-pub(super) fn timeline(
-    (name, store): (&str, &Store),
-    attribution: &Attribution,
-    window: Window,
-    part: &StackReduction,
-    files: usize,
-    options: &StackOptions,
-) -> Option<Timeline> {
-    if files > MOST_DRAWN {
-        return None;
+impl StackAnswer {
+    /// Takes the stacks of traces, and what belongs to them.
+    pub(super) fn merge(traces: &mut [Reduced], question: &Question) -> Self {
+        let mut answer = StackAnswer::default();
+        let mut paths: BTreeMap<&'static str, Ns> = BTreeMap::new();
+        for trace in &mut *traces {
+            answer.next_steps.append(&mut trace.next_steps);
+            answer.timelines.extend(trace.timeline.take());
+            answer.missing.extend(trace.missing.take().map(|missing| (trace.name.clone(), missing)));
+            answer.damage.extend_from_slice(&trace.damage);
+            trace.path.iter().for_each(|(kind, time)| *paths.entry(*kind).or_default() += *time);
+        }
+        let stacks = traces.iter_mut().filter_map(|trace| trace.stacks.take());
+        answer.report = StackReport::merge(stacks, &question.stacks);
+        answer.report.critical_path_ns = question.critical.then_some(paths);
+        if answer.report.has_answer() {
+            answer.missing.clear();
+        }
+        answer
     }
-    let most = (ROWS_OF_ALL / files.max(1)).min(ROWS_OF_ONE);
-    let mut timeline = Timeline::new(name, store, attribution, window, options, most);
-    timeline.rank = part.trace().rank.map(|rank| rank.0);
-    Some(timeline)
 }

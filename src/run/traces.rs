@@ -1,22 +1,32 @@
 //! Traces, each loaded, reduced to a part of the answer, and dropped. Several files are read by several threads, so that as many traces are in memory as
 //! there are threads.
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::choice::{Start, WindowChoice, WindowError};
 use super::error::RunError;
 use super::inputs::is_named_like_a_trace;
+use super::missing;
+use super::next_steps::next_steps;
+use super::question::Question;
 use super::reading::Run;
 use super::watch::Event;
 use super::window::Manner;
+use crate::answers::MOST_DRAWN;
+use crate::answers::damage::Losses;
+use crate::answers::ranks::alone::Alone;
+use crate::answers::ranks::reduce::{queues, reduce_attributed};
+use crate::answers::ranks::reduction::RankReduction;
 use crate::answers::stacks::data::StackOptions;
+use crate::answers::stacks::reduction::{StackReduction, attributed};
+use crate::answers::stacks::timeline::Timeline;
+use crate::answers::window::missing::Missing;
 use crate::attribution::capture::Captured;
-use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
+use crate::attribution::launches::{self, Evidence, Launched, Launches};
 use crate::attribution::possible::choose_or_possible;
-use crate::attribution::selection::Wanted;
-use crate::attribution::{Attributor, rank_of_trace};
+use crate::attribution::{Attributor, KernelLaunch, rank_of_trace};
 use crate::document::format::visible;
 use crate::event::ArgsWanted;
 use crate::id::{RankId, TraceId};
@@ -24,134 +34,104 @@ use crate::load::{LoadOptions, Loaded, load_each};
 use crate::parallel::in_order;
 use crate::sql::Database;
 use crate::store::Store;
-use crate::time::Window;
+use crate::time::{Ns, Window};
+
+/// How many rows the timeline of a trace has at most, and those of all traces of a page.
+const ROWS_OF_ONE: usize = 40_000;
+const ROWS_OF_ALL: usize = 160_000;
+
+/// What is kept of each trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// Its stacks, and why it has none.
+    Stacks,
+    /// Its ranks; if they are drawn, what a page needs beside them.
+    Ranks,
+    /// Its stacks and its ranks.
+    Parts,
+}
 
 /// What is asked of each trace.
-#[derive(Debug, Default)]
-pub struct TraceQuestion {
-    /// Which kernels.
-    pub wanted: Wanted,
-    /// Which part of it.
-    pub window: WindowChoice,
-    /// What its stacks show.
-    pub stacks: StackOptions,
-    /// The captures of graphs; empty for those in the folder beside the trace.
-    pub captures: Vec<PathBuf>,
-    /// Whether all steps are asked about where no part is chosen.
-    pub by_step: bool,
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    question: &'a Question,
+    kept: Kept,
+    /// How many files there are.
+    files: usize,
 }
 
-/// A question, and how its answer is reduced.
-type Asked<'a, T> = (&'a TraceQuestion, &'a Reducer<'a, T>);
-
-impl TraceQuestion {
-    /// About all kernels of these in whole traces.
-    pub fn about(wanted: Wanted) -> Self {
-        TraceQuestion { wanted, ..TraceQuestion::default() }
+impl Asked<'_> {
+    fn has_stacks(self) -> bool {
+        self.kept != Kept::Ranks || self.question.draws
     }
 
-    /// Each trace has its own clock and its own steps.
-    fn refuse_for_several(&self) -> Result<(), RunError> {
-        if matches!(self.window.times, Some((Start::At(_), _))) {
-            return Err(WindowError::SeveralClocks.into());
-        }
-        if self.window.is_interactive {
-            return Err(WindowError::SeveralToChooseIn.into());
-        }
-        Ok(())
+    /// A comparison of ranks compares their clocks itself.
+    fn has_ranks(self) -> bool {
+        self.kept != Kept::Stacks
+    }
+
+    /// Records are joined by the numbers of operations, and so are ranks.
+    fn args(self) -> ArgsWanted {
+        let StackOptions { records, grouping, .. } = &self.question.stacks;
+        let needs_operations = self.has_ranks() || records.is_some();
+        grouping.args(if needs_operations { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES })
     }
 }
 
-/// One trace, ready to be reduced.
+/// What is kept of a trace, which is dropped then.
 #[derive(Debug)]
-pub struct Prepared<'a> {
-    pub name: &'a str,
-    /// The trace.
-    pub database: &'a Database,
-    /// Attributes its kernels, with the captures that belong to it.
-    pub attributor: Attributor<'a>,
-    /// The chosen kernels and their launches.
-    pub launches: &'a Launches,
-    /// What is asked about.
-    pub window: Window,
-    /// What has to start in the window. It differs from the question if the trace ends early.
-    pub window_on: WindowOn,
-    /// Whether there is no other trace.
-    pub is_alone: bool,
-}
-
-impl Prepared<'_> {
-    /// The options for this trace, given those for all traces.
-    pub fn options(&self, how: &StackOptions) -> StackOptions {
-        StackOptions { window_on: self.window_on, ..how.clone() }
-    }
-}
-
-/// What a trace is reduced to.
-#[derive(Debug)]
-pub struct Reduced<T> {
-    pub reduction: T,
-    /// The trace's name.
-    pub name: String,
+pub(super) struct Reduced {
+    pub(super) name: String,
     /// The file that it was read from.
-    pub file: PathBuf,
+    pub(super) file: PathBuf,
     /// The rank that it is, if it says so.
-    pub rank: Option<RankId>,
+    pub(super) rank: Option<RankId>,
     /// From its first event to its last.
-    pub span: Window,
+    pub(super) span: Window,
     /// Whether it is a file of an archive.
-    pub is_member: bool,
+    pub(super) is_member: bool,
     /// What is wrong with it, in lines.
-    pub damage: Vec<String>,
+    pub(super) damage: Vec<String>,
+    pub(super) losses: Losses,
+    pub(super) stacks: Option<StackReduction>,
+    pub(super) ranks: Vec<RankReduction>,
+    /// When its kernels ran, if the answer is drawn.
+    pub(super) timeline: Option<Timeline>,
+    /// Why it has no stacks, if it has none.
+    pub(super) missing: Option<Missing>,
+    /// The critical path of each rank alone, if that is asked for.
+    pub(super) path: BTreeMap<&'static str, Ns>,
+    /// What to do next, in sentences, if it is the only trace.
+    pub(super) next_steps: Vec<String>,
     text_bytes: u64,
     events: u64,
 }
 
-/// What the traces of some files are reduced to.
-#[derive(Debug)]
-pub struct ReducedTraces<T> {
-    /// By trace, in the order of the files.
-    pub traces: Vec<Reduced<T>>,
+/// The traces of some files.
+#[derive(Debug, Default)]
+pub(super) struct ReducedTraces {
+    /// In the order of the files.
+    pub(super) traces: Vec<Reduced>,
     /// Stores without traces, with what is wrong with archives as a whole.
-    pub archives: Vec<Store>,
+    pub(super) archives: Vec<Store>,
     /// Which files were left out, and why.
-    pub left_out: Vec<String>,
+    pub(super) left_out: Vec<String>,
     /// How many of these should have been traces, and nothing of them could be read.
-    pub lost: usize,
+    pub(super) lost: usize,
     /// Files of archives that are named like traces, and are none.
-    pub no_traces: Vec<String>,
-}
-
-impl<T> Default for ReducedTraces<T> {
-    fn default() -> Self {
-        ReducedTraces { traces: Vec::new(), archives: Vec::new(), left_out: Vec::new(), lost: 0, no_traces: Vec::new() }
-    }
-}
-
-/// How each trace is reduced, and which arguments this needs.
-pub struct Reducer<'r, T> {
-    /// The arguments.
-    pub args: ArgsWanted,
-    /// Whether the reduction compares the clocks of the traces itself.
-    pub compares_clocks: bool,
-    /// Reduces a trace.
-    pub by: &'r (dyn Fn(Prepared<'_>) -> Result<T, RunError> + Sync),
+    pub(super) no_traces: Vec<String>,
 }
 
 impl Run<'_> {
     /// Loads the traces of some files, and reduces each of them.
     /// Errors: what reading and reducing a trace fails with. A file that cannot be read is left out, unless all are like that.
-    pub fn reduce<T: Send>(
-        &self,
-        files: &[PathBuf],
-        question: &TraceQuestion,
-        reducer: &Reducer<'_, T>,
-    ) -> Result<ReducedTraces<T>, RunError> {
+    pub(super) fn reduce(&self, files: &[PathBuf], question: &Question, kept: Kept) -> Result<ReducedTraces, RunError> {
+        let asked = Asked { question, kept, files: files.len() };
         let mut answers = match files {
-            [file] => self.file(file, true, self.reading.threads, (question, reducer))?,
-            files => self.files(files, (question, reducer))?,
+            [file] => self.file(file, true, self.reading.threads, asked)?,
+            files => self.files(files, asked)?,
         };
-        if !reducer.compares_clocks {
+        if !asked.has_ranks() {
             self.count_once(&mut answers)?;
         }
         let answered = &answers.traces;
@@ -163,7 +143,7 @@ impl Run<'_> {
             let (choice, by_step) = (&question.window, question.by_step);
             self.report(Event::Traces { names: &names, text_bytes: bytes, events, choice, by_step });
             let spans: Vec<_> = answered.iter().map(|answered| (answered.span, answered.name.clone())).collect();
-            if !reducer.compares_clocks {
+            if !asked.has_ranks() {
                 self.report(Event::Spans(&spans));
             }
         }
@@ -171,8 +151,8 @@ impl Run<'_> {
     }
 
     /// Loads several files, as many at once as there are threads. A file that cannot be read is left out, unless all are like that.
-    fn files<T: Send>(&self, files: &[PathBuf], asked: Asked<'_, T>) -> Result<ReducedTraces<T>, RunError> {
-        asked.0.refuse_for_several()?;
+    fn files(&self, files: &[PathBuf], asked: Asked<'_>) -> Result<ReducedTraces, RunError> {
+        asked.question.refuse_for_several()?;
         let threads = self.threads();
         let workers = threads.min(files.len());
         let each = NonZero::new(threads / workers);
@@ -201,19 +181,19 @@ impl Run<'_> {
     }
 
     /// Loads the traces of a file one after the other. `alone` says that it is the only file, which may ask and report at once.
-    fn file<T>(
+    fn file(
         &self,
         file: &Path,
         alone: bool,
         threads: Option<NonZero<usize>>,
-        asked: Asked<'_, T>,
-    ) -> Result<ReducedTraces<T>, RunError> {
-        let options = LoadOptions { threads, ..self.load_options(asked.1.args) };
+        asked: Asked<'_>,
+    ) -> Result<ReducedTraces, RunError> {
+        let options = LoadOptions { threads, ..self.load_options(asked.args()) };
         let mut found = Vec::new();
         let whole = self.each_trace(file, options, alone, |loaded| {
             let is_member = loaded.store.traces.first().is_some_and(|trace| trace.name.is_some());
             let (asks, says) = (alone && found.is_empty(), alone && !is_member);
-            let manner = Manner { asks, says, by_step: asked.0.by_step };
+            let manner = Manner { asks, says, by_step: asked.question.by_step };
             found.push(self.trace(file, loaded, manner, asked)?);
             Ok(())
         })?;
@@ -264,14 +244,13 @@ impl Run<'_> {
         }
     }
 
-    /// The answer of one trace, which is dropped then.
-    fn trace<T>(
+    fn trace(
         &self,
         file: &Path,
         loaded: Loaded,
         manner: Manner,
-        (question, reducer): Asked<'_, T>,
-    ) -> Result<Reduced<T>, RunError> {
+        asked @ Asked { question, kept, files }: Asked<'_>,
+    ) -> Result<Reduced, RunError> {
         if manner.says {
             self.report(Event::Loaded(&loaded));
         }
@@ -284,12 +263,11 @@ impl Run<'_> {
         let member = store.traces.iter().find_map(|trace| trace.name.clone());
         let is_member = member.is_some();
         let name = member.unwrap_or(name);
-        let (rank, span) = (rank_of_trace(&store, TraceId(0)), store.span);
+        let (rank, span, events) = (rank_of_trace(&store, TraceId(0)), store.span, store.events);
         let damage = self.damage_lines(&store);
         // Those of an archive's traces have their names already.
         let is_named = manner.asks || is_member;
         let damage = damage.into_iter().map(|line| if is_named { line } else { format!("{name}: {line}") }).collect();
-        let events = store.events;
         let database = Database::of_tables(store)?;
         let store = database.store();
         let mut launches = launches::find(store, &choose_or_possible(store, &question.wanted));
@@ -299,23 +277,67 @@ impl Run<'_> {
         let captured = self.captured(file, question, &database, &mut launches)?;
         let attributor = Attributor::new(store, &question.wanted, captured);
         let is_alone = manner.asks && !is_member;
-        let reduction = (reducer.by)(Prepared {
-            name: &name,
-            database: &database,
-            attributor,
-            launches: &launches,
-            window,
-            window_on,
-            is_alone,
-        })?;
-        Ok(Reduced { reduction, name, file: file.to_owned(), rank, span, is_member, damage, text_bytes, events })
+        // In a trace that ends early, kernels are in the window by when they ran.
+        let mut options = StackOptions { window_on, ..question.stacks.clone() };
+        options.largest_groups = options.largest_groups.filter(|_| is_alone);
+        let mut attribution = attributed(attributor, &launches, window, &options);
+        let mut reduced = Reduced {
+            file: file.to_owned(),
+            rank,
+            span,
+            is_member,
+            damage,
+            losses: Losses::count(store),
+            stacks: None,
+            ranks: Vec::new(),
+            timeline: None,
+            missing: None,
+            path: BTreeMap::new(),
+            next_steps: Vec::new(),
+            text_bytes,
+            events,
+            name,
+        };
+        let name = &*reduced.name;
+        if asked.has_ranks() {
+            let queues = queues(store, window, window_on);
+            reduced.ranks = reduce_attributed(name, store, &attribution, &queues, window, &options);
+        }
+        if question.critical {
+            let found = Alone::find(store, &attribution, window);
+            let of_kernel = |kernel: &KernelLaunch| found.on_path.get(&kernel.launched.kernel).copied();
+            let critical = |kernel: &mut KernelLaunch| kernel.critical = Some(of_kernel(kernel).unwrap_or_default());
+            attribution.kernels.iter_mut().for_each(critical);
+            reduced.path = found.kinds.into_iter().map(|(kind, time)| (kind.word(), time)).collect();
+        }
+        if asked.has_stacks() {
+            let part = StackReduction::of_attributed(name, store, &attribution, &launches, window, &options);
+            if question.draws && files <= MOST_DRAWN {
+                let most = (ROWS_OF_ALL / files).min(ROWS_OF_ONE);
+                let mut timeline = Timeline::new(name, store, &attribution, window, &question.stacks, most);
+                // A file of several ranks is none of them.
+                timeline.rank = part.trace().rank.filter(|_| reduced.ranks.len() < 2).map(|rank| rank.0);
+                if kept == Kept::Stacks && files == 1 {
+                    timeline.add_costs(store, &attribution, &options);
+                }
+                reduced.timeline = Some(timeline);
+            }
+            if kept != Kept::Parts {
+                reduced.missing = missing::explain(&database, window, &part)?;
+            }
+            reduced.stacks = Some(part);
+        }
+        if kept == Kept::Stacks && is_alone {
+            reduced.next_steps = next_steps(name, store, &attribution.kernels);
+        }
+        Ok(reduced)
     }
 
     /// The stacks with which replayed kernels were captured. Captures are read only if the trace has kernels that can be in them.
     fn captured(
         &self,
         trace: &Path,
-        question: &TraceQuestion,
+        question: &Question,
         database: &Database,
         launches: &mut Launches,
     ) -> Result<Captured, RunError> {
@@ -332,8 +354,8 @@ impl Run<'_> {
 
     /// Leaves out traces that are there again under another name, compressed say. A trace of which only a part is there again is refused: nothing
     /// says which of the two is meant.
-    fn count_once<T>(&self, answers: &mut ReducedTraces<T>) -> Result<(), RunError> {
-        let mut kept: Vec<Reduced<T>> = Vec::new();
+    fn count_once(&self, answers: &mut ReducedTraces) -> Result<(), RunError> {
+        let mut kept: Vec<Reduced> = Vec::new();
         for trace in std::mem::take(&mut answers.traces) {
             let has_time = trace.span.start < trace.span.end;
             let Some(first) =
@@ -359,7 +381,7 @@ impl Run<'_> {
     }
 }
 
-impl<T> Reduced<T> {
+impl Reduced {
     /// Whether it begins or ends at the same nanosecond as another: no two recordings of a rank do.
     fn is_of_recording(&self, other: &Self) -> bool {
         self.span.start == other.span.start || self.span.end == other.span.end

@@ -24,11 +24,9 @@ pub enum Event<'a> {
     ProbablyNanoseconds(&'a str),
     /// Several traces were read.
     Traces {
-        /// Their names.
         names: &'a [&'a str],
         /// How many bytes of text they have.
         text_bytes: u64,
-        /// How many events they have.
         events: u64,
         /// Which part of each is asked about.
         choice: &'a WindowChoice,
@@ -38,11 +36,7 @@ pub enum Event<'a> {
     /// When each of several traces was recorded, with its name.
     Spans(&'a [(Window, String)]),
     /// Which window of the only trace is asked about.
-    Window {
-        /// How it was chosen.
-        chosen: Chosen<'a>,
-        window: Window,
-    },
+    Window { chosen: Chosen<'a>, window: Window },
     /// A file cannot be read, and is left out.
     LeftOut(&'a Error),
     /// A capture beside a trace cannot be read, and is left out.
@@ -53,16 +47,13 @@ pub enum Event<'a> {
     Warning(&'a str),
 }
 
-/// How a window was chosen.
 #[derive(Debug)]
 pub enum Chosen<'a> {
     Times {
         /// Whether a function was named, too, which does not count then.
         overrides_function: bool,
     },
-    /// It is the whole trace.
     Whole,
-    /// It spans all steps.
     AllSteps,
     /// It is the time in which the kernels of a damaged trace survived, by when they ran.
     Survived,
@@ -73,15 +64,11 @@ pub enum Chosen<'a> {
         /// How it is chosen again, if it was chosen from a list of steps.
         again: Option<Again>,
     },
-    /// It is some steps.
     Steps {
         /// Their numbers, as asked for.
         range: StepRange,
-        /// The label of the only one.
         label: Option<&'a str>,
-        /// How many there are.
         count: usize,
-        /// How many processes have them.
         processes: usize,
     },
 }

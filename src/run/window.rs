@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::choice::{Again, Start, WindowChoice, WindowError};
 use super::error::RunError;
 use super::inputs::is_read_once;
+use super::question::Question;
 use super::reading::Run;
 use super::slices;
 use super::watch::{Chosen, Event};
@@ -13,7 +14,7 @@ use crate::answers::stacks::steps::{Step, StepRange, Steps};
 use crate::answers::window;
 use crate::answers::window::Candidate;
 use crate::attribution::launches::{self, Launches, WindowOn};
-use crate::attribution::selection::{Wanted, choose};
+use crate::attribution::selection::choose;
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::sql::Database;
@@ -182,32 +183,30 @@ impl Run<'_> {
         }
     }
 
-    /// The window that the watcher chooses in the first of several traces, for all of them; `None` where there is nothing to choose.
+    /// Lets the watcher choose the window of several traces in the first of them, where the question leaves it open.
     /// Errors: as [`Run::only_window`], and a first trace that cannot be read.
-    pub fn window_for_all(
-        &self,
-        choice: &WindowChoice,
-        wanted: &Wanted,
-        files: &[PathBuf],
-    ) -> Result<Option<WindowChoice>, RunError> {
-        let [first, _, ..] = files else { return Ok(None) };
+    pub fn choose_for_all(&self, question: &mut Question, files: &[PathBuf]) -> Result<(), RunError> {
+        let [first, _, ..] = files else { return Ok(()) };
+        let choice = &mut question.window;
         if !choice.is_interactive || choice.times.is_some() || is_read_once(first) {
-            return Ok(None);
+            return Ok(());
         }
         let database = self.open(first, self.load_options(ArgsWanted::COLLECTIVES))?;
         let store = database.store();
-        let launches = launches::find(store, &choose(store, wanted));
+        let launches = launches::find(store, &choose(store, &question.wanted));
         let mut found = match &choice.function {
             Some(name) => slices::functions(&database, name, &launches, choice.on)?,
             None => slices::steps(&database, &launches, choice.on)?,
         };
         let index = self.choose_index(choice, &database, &mut found, store.span.start, Manner::ALONE)?;
-        let for_all = WindowChoice { is_interactive: false, index: Some(index), ..choice.clone() };
-        let Some(chosen) = found.get(index).filter(|_| choice.function.is_none()) else { return Ok(Some(for_all)) };
-        Ok(Some(match again(&database, chosen)? {
-            Again::Step(number) => WindowChoice { steps: Some(StepRange::one(number)), index: None, ..for_all },
-            Again::Slice { name, index } => WindowChoice { function: Some(name), index: Some(index), ..for_all },
-        }))
+        (choice.is_interactive, choice.index) = (false, Some(index));
+        if let Some(chosen) = found.get(index).filter(|_| choice.function.is_none()) {
+            match again(&database, chosen)? {
+                Again::Step(number) => (choice.steps, choice.index) = (Some(StepRange::one(number)), None),
+                Again::Slice { name, index } => (choice.function, choice.index) = (Some(name), Some(index)),
+            }
+        }
+        Ok(())
     }
 }
 

@@ -9,7 +9,6 @@ use crate::store::Store;
 
 macro_rules! absent {
     ($($name:literal: $($column:ident)*;)*) => {
-        /// All absent tables.
         pub(super) const TABLES: &[&Table] =
             &[$(&Table { name: $name, rows: |_| 0, columns: &[$(null(stringify!($column))),*] }),*];
     };

@@ -13,7 +13,6 @@ use crate::names::args;
 use crate::names::frames::UserCode;
 use crate::recorded_args::{List, OddTensor, Recorded, device_name};
 
-/// All these tables.
 pub(super) const TABLES: &[&Table] = &[&OP_CALL, &MEMORY_CALL];
 
 /// The frames that show best where a slice comes from, as a JSON array, the best first.

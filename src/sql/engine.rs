@@ -161,7 +161,6 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
     }
 }
 
-/// A plan for a query.
 struct Plan {
     search: c_int,
     column: usize,
@@ -268,10 +267,12 @@ fn is_range(operator: Op) -> Option<char> {
 
 /// The rows that a cursor iterates over.
 enum Hits {
-    /// A range of rows.
     Rows(Range<usize>),
     /// The rows at these positions of a column's index.
-    Indexed { column: usize, positions: Range<usize> },
+    Indexed {
+        column: usize,
+        positions: Range<usize>,
+    },
 }
 
 /// A cursor: the position of a query in a table.

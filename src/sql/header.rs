@@ -21,7 +21,6 @@ use crate::time::parse_nanos;
 /// What a query says about itself.
 #[derive(Debug, Clone, Default)]
 pub struct Header {
-    /// What it answers.
     pub about: String,
     /// What it means that there is no row; empty if the header does not say so.
     pub nothing: String,
@@ -33,16 +32,13 @@ pub struct Header {
     pub columns: Vec<TitledColumn>,
 }
 
-/// A parameter.
 #[derive(Debug, Clone)]
 pub struct Param {
     /// Its name, without the colon.
     pub name: String,
     /// The word for its type.
     kind: &'static str,
-    /// Its default as text.
     default: String,
-    /// What it is for.
     about: String,
 }
 
@@ -52,7 +48,6 @@ pub struct TitledColumn {
     /// Its name in SQL.
     pub name: String,
     pub title: String,
-    /// The word for its unit.
     pub unit: String,
 }
 

@@ -125,12 +125,10 @@ impl Database {
         Ok(Database { connection, source })
     }
 
-    /// The store that it reads.
     pub fn store(&self) -> &Store {
         self.source.store()
     }
 
-    /// The launches of all kernels.
     pub fn launches(&self) -> &Launches {
         self.source.launches()
     }

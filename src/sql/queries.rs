@@ -13,7 +13,6 @@ use super::header::Header;
 pub struct Query {
     /// `queries/<name>.sql`
     pub name: &'static str,
-    /// Its text.
     pub sql: &'static str,
 }
 
@@ -21,7 +20,6 @@ macro_rules! queries {
     ($($(#[$doc:meta])* $constant:ident = $name:literal;)*) => {
         $($(#[$doc])* pub const $constant: Query =
             Query { name: $name, sql: include_str!(concat!("../../queries/", $name, ".sql")) };)*
-        /// All queries.
         pub const ALL: &[Query] = &[$($constant),*];
     };
 }
@@ -31,7 +29,6 @@ queries! {
     STACKS = "stacks";
     /// Kernels by name, with the columns of nsys.
     KERNELS = "kernels";
-    /// The critical path by line.
     CRITICAL_PATH = "critical_path";
     /// The backward pass of each module, beside the forward pass.
     PAIRS = "pairs";
@@ -39,13 +36,11 @@ queries! {
     MEMORY = "memory";
     /// The call paths that hold the memory at the peak.
     MEMORY_STACKS = "memory_stacks";
-    /// The memory peaks of each step.
     MEMORY_STEPS = "memory_steps";
     /// Values of memory events that do not fit their keys.
     MEMORY_MALFORMED = "memory_malformed";
     /// The operators: how many, with which arguments, and the GPU time below them.
     OPERATORS = "operators";
-    /// Operators with several shapes.
     OPERATOR_SHAPES = "operator_shapes";
     /// Inputs that are not contiguous.
     OPERATOR_LAYOUTS = "operator_layouts";
@@ -59,7 +54,6 @@ queries! {
     FUNCTION_SLICES = "function_slices";
     /// The distinct names of CPU slices.
     CPU_NAMES = "cpu_names";
-    /// The names of user annotations.
     ANNOTATION_NAMES = "annotation_names";
     /// The span and number of all kernels.
     KERNEL_SPAN = "kernel_span";
@@ -76,7 +70,6 @@ queries! {
 pub struct NamedQuery {
     /// The name, or the path of a user's file.
     pub name: String,
-    /// Its text.
     pub sql: Cow<'static, str>,
     /// What its comments say about it.
     pub header: Header,

@@ -7,7 +7,6 @@ use super::source::Source;
 use super::table::Lookup::{Integer, Scan, Sorted};
 use super::table::{Cell, Table, id, int, known, real, text};
 
-/// All these tables.
 pub(super) const TABLES: &[&Table] = &[&RANK, &COLLECTIVE_MATCH];
 
 /// Those that also a single trace has of which nothing says which rank it is.

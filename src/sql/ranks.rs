@@ -42,12 +42,10 @@ pub struct RankRows {
     pub incomparable: Option<String>,
 }
 
-/// A rank of the job.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RankRow {
     pub rank: RankId,
     pub machine: TraceId,
-    /// The name of its trace.
     pub trace: String,
     /// How far its clock is ahead of the clock of the lowest rank with which it is aligned.
     pub offset: Option<Ns>,
@@ -59,7 +57,6 @@ pub struct RankRow {
     pub waited: Ns,
     /// The time that others waited for it.
     pub caused: Ns,
-    /// How often it was late.
     pub late_count: u64,
     /// The time that its measured kernels ran without waiting.
     pub transfer: Ns,
@@ -78,7 +75,6 @@ pub struct MatchRow {
     pub communicator: Option<Arc<str>>,
     /// The index of the collective among those of its group.
     pub place: u32,
-    /// The status of the match.
     pub status: &'static str,
     /// How long it waited; `None` if unknown.
     pub waited: Option<Ns>,
@@ -99,10 +95,8 @@ pub struct PathRow {
     /// The kernel, copy or call; of a latency the launch, of idle time what starts after it. `None` where a thread is woken, or leaves a collective of
     /// CPUs.
     pub slice: Option<SliceId>,
-    /// What it is.
     pub kind: &'static str,
     /// Its start, on the clock of its trace.
     pub start: Ns,
-    /// How long it is.
     pub dur: Ns,
 }

@@ -108,7 +108,6 @@ impl Relations {
     }
 }
 
-/// The rows of a slice in this index.
 fn rows(index: &Postings, slice: SliceId) -> impl Iterator<Item = u32> {
     index.find(slice.into()).map(|at| index.row(at))
 }

@@ -5,7 +5,6 @@
 
 use std::ffi::CString;
 
-/// One statement of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statement<'a> {
     /// Its byte offset in the whole text; whitespace and comments before it are part of it.
@@ -14,7 +13,6 @@ pub struct Statement<'a> {
     pub text: &'a str,
 }
 
-/// The kind of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// For SQLite to run.

@@ -44,7 +44,6 @@ pub struct Source {
     compared: OnceLock<Result<RankRows, String>>,
     /// NCCL's own records.
     pub(super) records: OnceLock<Arc<Records>>,
-    /// Their processes.
     processes: OnceLock<Processes>,
     /// Which records belong to which kernels.
     joined: OnceLock<Joined>,
@@ -155,7 +154,6 @@ impl Source {
         })
     }
 
-    /// The argument keys of operators.
     pub(super) fn operator_keys(&self) -> &Arc<Keys> {
         &self.operators().0
     }

@@ -16,11 +16,9 @@ use crate::store::strings::StringId;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell<'a> {
     Null,
-    /// An integer.
     Int(i64),
     /// A floating-point number.
     Real(f64),
-    /// A text of the store.
     Text(&'a str),
     /// A text made for this cell.
     Owned(String),
@@ -59,7 +57,6 @@ pub(super) enum Lookup {
     Row,
     /// Integers that never decrease from row to row.
     Sorted,
-    /// Integers, in any order.
     Integer,
     /// The same, with many rows per value: the maximum number of distinct values.
     FewValues(fn(&Source) -> usize),
@@ -69,7 +66,6 @@ pub(super) enum Lookup {
     Text(fn(&Source, usize) -> StringId),
 }
 
-/// A column of a table.
 pub struct Column {
     pub name: &'static str,
     /// Its declared type in SQLite; empty if its values have several types.
@@ -84,7 +80,6 @@ pub struct Column {
 /// The value of a column in a row.
 pub(super) type CellOf = fn(&Source, usize) -> Cell<'_>;
 
-/// A column of integers.
 pub(super) const fn int(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
     Column { name, sql_type: "INTEGER", hidden: false, lookup, cell }
 }

@@ -22,7 +22,6 @@ use super::table::{Cell, Column};
 use super::tables::{FLOW, SLICE};
 use crate::id::SliceId;
 
-/// The rows of a function.
 enum Rows {
     /// Slices by id, with the columns of Perfetto's `slice` except aliases.
     Slices(fn(&Relations, SliceId) -> Vec<SliceId>),

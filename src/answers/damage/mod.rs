@@ -97,7 +97,6 @@ impl Losses {
         self.set_lost(lost);
     }
 
-    /// The losses in a store.
     pub fn count(store: &Store) -> Self {
         let (mut losses, mut lost) = (Losses::default(), 0);
         for trace in &store.traces {

@@ -41,7 +41,6 @@ impl<'a> Climb<'a> {
         Climb { store, callers: Callers::new(store), known: HashMap::default(), operators, hierarchy }
     }
 
-    /// What is above a launch.
     pub(super) fn launch(&mut self, call: SliceId) -> Above {
         // A launch found by External id has the operator itself as its call.
         if self.is_operator(call) {

@@ -69,12 +69,10 @@ pub struct Unread {
 }
 
 impl Descriptions {
-    /// The descriptions of traces.
     pub fn traces(&self) -> impl Iterator<Item = &TraceDescription> {
         self.files.iter().filter_map(|file| file.trace.as_deref())
     }
 
-    /// The descriptions of records.
     pub fn records(&self) -> impl Iterator<Item = &RecordsDescription> {
         self.files.iter().filter_map(|file| file.records.as_ref())
     }
@@ -136,7 +134,6 @@ pub struct RecordsDescription {
     pub answers: Vec<RecordAnswer>,
 }
 
-/// Describes records.
 pub fn describe_records(records: &Records) -> RecordsDescription {
     let sources = sources::rows(records);
     let lines = records.files.iter().flat_map(|file| file.damage_lines().chain(file.notes.iter().cloned()));

@@ -36,9 +36,7 @@ impl Question {
 /// What a trace must have before a question applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// Kernels.
     Kernels,
-    /// Operators.
     Operators,
     /// Nothing: either the trace has what the question asks for, or it does not.
     Trace,
@@ -46,7 +44,6 @@ pub enum Basis {
     Records,
 }
 
-/// A question about a trace.
 pub(super) struct TraceQuestion {
     pub(super) question: Question,
     pub(super) basis: Basis,
@@ -57,13 +54,11 @@ pub(super) struct TraceQuestion {
     pub(super) setting: Setting,
 }
 
-/// A question about records.
 pub(super) struct RecordQuestion {
     pub(super) question: Question,
     pub(super) unit: &'static str,
     /// How many of these in a source have what the question needs, and how many there are.
     pub(super) share: fn(&SourceRow) -> (u64, u64),
-    /// What records it.
     pub(super) recorders: &'static [Recorder],
     /// The events of a recording's plugin that have it. Where they were asked for, asking again is useless.
     pub(super) events: u64,
@@ -92,7 +87,6 @@ impl Setting {
     }
 }
 
-/// The flags that nothing has.
 const NOTHING: u32 = u32::MAX;
 
 const fn on(torch: &'static str) -> Setting {

@@ -282,7 +282,6 @@ impl Lack {
     }
 }
 
-/// What arguments an operator has.
 fn operator(store: &Store, slice: SliceId, keys: &[(u32, Vec<StringId>)]) -> u32 {
     let set = store.args.set(store.slices.args(slice));
     let of_key = |(flag, key): &(u32, Vec<StringId>)| {

@@ -18,7 +18,6 @@ pub struct Answered {
     pub partly: u64,
 }
 
-/// What to turn on first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct First {
     /// The setting, or for records what to record with.

@@ -140,7 +140,6 @@ impl Delta {
 /// Which of the two traces has a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Both.
     Changed,
     /// Only the second.
     New,

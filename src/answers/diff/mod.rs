@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::bound::{Bound, Bounded};
 use super::cost::{Order, Totals};
 use super::damage::Losses;
 use super::diff::delta::{Delta, Fate, NotPerStep, Per, SideTotals};
@@ -22,7 +23,7 @@ use super::stacks::launching_steps::LaunchingSteps;
 use super::stacks::origin::Frames;
 use super::stacks::summary::Summary;
 use crate::attribution::stack_key::StackKey;
-use crate::time::{Ns, parse_nanos};
+use crate::time::Ns;
 
 /// Windows whose lengths differ by more than this factor hardly cover the same work.
 const ALIKE: f64 = 1.25;
@@ -86,7 +87,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// What it is named by.
     pub fn naming(&self) -> Frames<'_> {
         (&self.telling, &self.key.frames)
     }
@@ -202,6 +202,19 @@ impl Diff {
         Delta { before: self.before.kernels.by(measure), after: self.after.kernels.by(measure) }
     }
 
+    /// Whether the second trace is beyond a bound.
+    pub fn exceeds(&self, bound: &Bound) -> bool {
+        let Bounded::Cost(measure) = bound.of else { return false };
+        let sides = [&self.before, &self.after];
+        let units = if measure == Order::Mean { [1, 1] } else { sides.map(|side| side.divided_by) };
+        bound.is_growth_exceeded(sides.map(|side| side.kernels.totals.by(measure)), units)
+    }
+
+    /// Whether a bound is on a value that cannot change: per call, the count is always 1.
+    pub fn is_void(&self, bound: &Bound) -> bool {
+        self.per == Per::Call && bound.of == Bounded::Cost(Order::Count)
+    }
+
     /// The number of changed stacks left out.
     pub fn left_out(&self) -> u64 {
         self.changed.saturating_sub(self.changes.len() as u64)
@@ -263,85 +276,6 @@ fn side((trace, report): (&str, StackReport), per: Per) -> (Side, Vec<Stack>) {
         },
         stacks,
     )
-}
-
-/// How much the second trace may exceed the first, per unit: `exposed>+5%`, `gpu>+2ms`, `count>+10`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Bound {
-    pub measure: Order,
-    /// The largest growth allowed.
-    pub growth: Growth,
-    /// The bound as typed.
-    pub text: String,
-}
-
-/// A growth from the first trace to the second.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Growth {
-    /// A fraction of the first value: 0.05 for 5 %.
-    Share(f64),
-    /// A number of kernels.
-    Count(u32),
-    Time(Ns),
-}
-
-impl Bound {
-    /// Parses a bound.
-    /// Errors: if the text is not a bound; the error says what is wrong with it.
-    pub fn parse(text: &str) -> Result<Bound, String> {
-        let expected = || {
-            format!(
-                "`{text}` is not a bound; write what and by how much it may grow: 'exposed>+5%', 'gpu>+2ms', 'mean>+10us', 'count>+0'"
-            )
-        };
-        let (measure, growth) = text.split_once('>').ok_or_else(expected)?;
-        let measure = match measure.trim() {
-            "count" => Order::Count,
-            "gpu" => Order::GpuTime,
-            "exposed" => Order::Exposed,
-            "mean" => Order::Mean,
-            _ => return Err(expected()),
-        };
-        // Without the sign, this could be read as a bound on the total.
-        let growth = growth.trim().strip_prefix('+').ok_or_else(expected)?.trim();
-        let growth = match growth.strip_suffix('%') {
-            Some(percent) => match percent.trim().parse::<f64>() {
-                Ok(percent) if percent.is_finite() && percent >= 0.0 => Growth::Share(percent / 100.0),
-                _ => return Err(expected()),
-            },
-            None if measure == Order::Count => match growth.parse::<u32>() {
-                Ok(count) => Growth::Count(count),
-                Err(_) => return Err(expected()),
-            },
-            None => match parse_nanos(growth)? {
-                time if time >= Ns::ZERO => Growth::Time(time),
-                _ => return Err(expected()),
-            },
-        };
-        Ok(Bound { measure, growth, text: text.to_owned() })
-    }
-
-    /// Whether the second trace exceeds it. A value that is 0 in the first trace may not grow by any fraction.
-    pub fn is_exceeded(&self, diff: &Diff) -> bool {
-        let units = match self.measure {
-            Order::Mean => (1.0, 1.0),
-            _ => (diff.before.divided_by as f64, diff.after.divided_by as f64),
-        };
-        let [before, after] = [&diff.before, &diff.after].map(|side| side.kernels.totals.by(self.measure));
-        // Cross-multiplied, so that no ratio of sums is rounded.
-        let (before, after, of_both) = (before * units.1, after * units.0, units.0 * units.1);
-        let most = match self.growth {
-            Growth::Share(share) => before * share,
-            Growth::Count(most) => f64::from(most) * of_both,
-            Growth::Time(most) => most.as_f64() * of_both,
-        };
-        after - before > most
-    }
-
-    /// Whether it bounds a value that cannot change: per call, the count is always 1.
-    pub fn is_void(&self, per: Per) -> bool {
-        per == Per::Call && self.measure == Order::Count
-    }
 }
 
 #[cfg(test)]
@@ -436,7 +370,7 @@ mod tests {
             ("count>+0", 0, 1000, false),
         ] {
             assert_eq!(
-                Bound::parse(text).unwrap().is_exceeded(&diff(before, after)),
+                diff(before, after).exceeds(&Bound::on_changes(text).unwrap()),
                 exceeded,
                 "{text} {before} {after}"
             );
@@ -453,7 +387,7 @@ mod tests {
             "gpu>+-1",
             "gpu>+NaN%",
         ] {
-            assert!(Bound::parse(text).is_err(), "{text}");
+            assert!(Bound::on_changes(text).is_err(), "{text}");
         }
     }
 }

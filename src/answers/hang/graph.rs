@@ -15,7 +15,6 @@ pub(super) struct Graph {
     awaited: BTreeSet<usize>,
 }
 
-/// Where waiting ends.
 pub(super) struct Ends {
     /// Ranks that others wait for and that wait for no rank.
     pub(super) alone: BTreeSet<Rank>,

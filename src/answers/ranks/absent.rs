@@ -99,7 +99,6 @@ impl WaitsForAbsent {
         })
     }
 
-    /// What bounds reruns.
     pub(super) fn bound(&self, job: &Job, graphs: &[&RankGraph], graph: &JobGraph) -> Bound {
         let is_minority = |rank: &usize| self.minorities.contains(&job.ranks[*rank]);
         Bound {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::data::{RankReport, StackWaits};
-use super::verdict::{RankBound, RankLimit};
+use crate::answers::bound::Bound;
 use crate::answers::diff::delta::{NotPerStep, Per};
 use crate::answers::stacks::launching_steps::LaunchingSteps;
 use crate::names::frames::without_line;
@@ -168,6 +168,15 @@ impl RankChanges {
         let ranks = numbers.into_iter().map(rank).collect();
         RankChanges { before: run_before, after: run_after, per, not_per_step, ranks, stacks }
     }
+
+    /// Whether the second run is beyond a bound, in all or by its growth.
+    pub fn exceed(&self, bound: &Bound, before: &RankReport, after: &RankReport) -> bool {
+        if !bound.is_growth {
+            return after.exceeds(bound);
+        }
+        let units = [&self.before, &self.after].map(|run| run.divided_by);
+        bound.is_growth_exceeded([before, after].map(|run| run.bounded(bound)), units)
+    }
 }
 
 /// The steps in which collectives were measured; none if the answer is by spans of time instead.
@@ -238,46 +247,6 @@ fn add(
     waits.late_count += stack.late_count;
 }
 
-/// A bound on the second of two runs: on what it has, as a sum, or on how much more it has than the first of what both are divided by.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RankChangeBound {
-    /// What is bounded, and the limit.
-    pub bound: RankBound,
-    /// Whether the limit is for the growth: a share is then of the first run's value.
-    pub is_growth: bool,
-}
-
-impl RankChangeBound {
-    /// Parses `waited>+5%`, `caused(rank=3)>2ms`, `late>10`.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let growth = text.split_once('>').and_then(|(what, limit)| Some((what, limit.trim().strip_prefix('+')?)));
-        let (plain, is_growth) = match growth {
-            Some((what, limit)) => (format!("{what}>{limit}"), true),
-            None => (text.to_owned(), false),
-        };
-        let bound = RankBound { text: text.to_owned(), ..RankBound::parse(&plain)? };
-        Ok(RankChangeBound { bound, is_growth })
-    }
-
-    /// Whether the second run is beyond it. What was 0 may not grow by any share. `changes` says by what both are divided.
-    pub fn is_exceeded(&self, before: &RankReport, after: &RankReport, changes: &RankChanges) -> bool {
-        if !self.is_growth {
-            return self.bound.is_exceeded(after);
-        }
-        let [units_before, units_after] =
-            [changes.before.divided_by, changes.after.divided_by].map(|units| units as f64);
-        // Multiplied out, so that no ratio of sums is rounded.
-        let (first, second) = (self.bound.total(before) * units_after, self.bound.total(after) * units_before);
-        let of_both = units_before * units_after;
-        let most = match self.bound.limit {
-            RankLimit::Time(limit) => limit.as_f64() * of_both,
-            RankLimit::Count(limit) => limit * of_both,
-            RankLimit::Share(share) => first * share,
-        };
-        second - first > most
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,11 +283,11 @@ mod tests {
             ("caused>+0%", false),
             ("late>+0", false),
         ] {
-            let found = RankChangeBound::parse(bound).unwrap().is_exceeded(&before, &after, &changes);
+            let found = changes.exceed(&Bound::on_changes(bound).unwrap(), &before, &after);
             assert_eq!(found, is_exceeded, "{bound}");
         }
-        for wrong in ["waited", "waited>", "waited>x%", "exposed>+5%", "waited(3)>1ms", "waited(rank=x)>1ms"] {
-            assert!(RankChangeBound::parse(wrong).is_err(), "{wrong}");
+        for wrong in ["waited", "waited>", "waited>x%", "exposed>5%", "waited(3)>1ms", "waited(rank=x)>1ms"] {
+            assert!(Bound::on_changes(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -331,9 +300,8 @@ mod tests {
         };
         let before = of(&[100, 200], &["ProfilerStep#1", "ProfilerStep#2"]);
         let after = of(&[150, 300], &["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"]);
-        let exceeds = |changes: &RankChanges, bound: &str| {
-            RankChangeBound::parse(bound).unwrap().is_exceeded(&before, &after, changes)
-        };
+        let exceeds =
+            |changes: &RankChanges, bound: &str| changes.exceed(&Bound::on_changes(bound).unwrap(), &before, &after);
         let changes = RankChanges::new(("a", &before), ("b", &after), Per::Step);
         assert_eq!((changes.per, changes.before.divided_by, changes.after.divided_by), (Per::Step, 2, 3));
         let waited = |waits: Option<Waits>| waits.unwrap().each.waited_ns;

@@ -16,7 +16,6 @@ use crate::time::Window;
 pub struct Job {
     /// The ranks' numbers, ascending.
     pub ranks: Vec<u32>,
-    /// The part of each.
     pub reductions: Vec<RankReduction>,
     /// How many ranks the job has, if a header says so.
     pub world_size: Option<u32>,
@@ -45,12 +44,7 @@ pub struct Refused {
 pub enum JobError {
     /// Two sources contradict each other.
     #[error("{trace}: {} says that it is rank {}, {} says rank {}", first.0.name(), first.1, second.0.name(), second.1)]
-    Contradiction {
-        trace: String,
-        first: (RankSource, u32),
-        /// The other.
-        second: (RankSource, u32),
-    },
+    Contradiction { trace: String, first: (RankSource, u32), second: (RankSource, u32) },
     /// Several ranks in one file have a GPU of one number.
     #[error(
         "{trace}: kernels of ranks {} are there together, and nothing tells them apart: compare the traces that were merged",
@@ -63,24 +57,16 @@ pub enum JobError {
     },
     /// A rank is there twice.
     #[error("rank {rank} is there twice: {first} and {second}{}", of_one(first, second))]
-    Twice {
-        rank: u32,
-        /// One trace.
-        first: String,
-        /// The other.
-        second: String,
-    },
+    Twice { rank: u32, first: String, second: String },
     /// Nothing says which rank it is.
     #[error("{trace}: neither its header, nor records of collectives, nor its name says which rank it is")]
     Unknown { trace: String },
     /// The traces are of different jobs, and no more of them of one than of another.
     #[error("{first} is of a job of {first_size} ranks, {second} of one of {second_size}")]
     DifferentJobs {
-        /// One trace.
         first: String,
         /// Its job's size.
         first_size: u32,
-        /// Another.
         second: String,
         /// Its job's size.
         second_size: u32,
@@ -129,7 +115,6 @@ impl Job {
         Ok(Job { ranks, reductions, world_size, missing, refused, spans: Vec::new() })
     }
 
-    /// The collectives of each rank.
     pub fn rank_rows(&self) -> Vec<RankRows<'_>> {
         self.ranks.iter().zip(&self.reductions).map(|(rank, reduction)| reduction.rank_rows(*rank)).collect()
     }

@@ -362,7 +362,6 @@ struct Nested {
 }
 
 impl Nested {
-    /// Adds a step to a stage.
     fn add(&self, stage: &mut Stage, Window { start, end }: Window, [first, last]: [Ns; 2]) {
         let within = |of: &Busy| of.within(start, end);
         let bubble = |from: Ns, to: Ns| to - from - self.transfer.within(from, to);

@@ -28,7 +28,6 @@ pub struct RecordedReductions {
     pub without_rank: u64,
     /// The source that the parts are of.
     pub source: Source,
-    /// How many operations other sources have.
     pub of_other_sources: u64,
 }
 

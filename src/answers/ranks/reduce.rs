@@ -486,7 +486,6 @@ impl Reducer<'_> {
     }
 }
 
-/// Stacks by their numbers.
 fn in_order(numbers: BTreeMap<ReducedStack, u32>) -> Vec<ReducedStack> {
     let mut stacks: Vec<(ReducedStack, u32)> = numbers.into_iter().collect();
     stacks.sort_unstable_by_key(|(_, number)| *number);

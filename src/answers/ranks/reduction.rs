@@ -40,11 +40,9 @@ pub struct RankReduction {
     pub queue_empty: Ns,
     /// Names of kernels; other fields have their positions.
     pub texts: Vec<String>,
-    /// The process groups.
     pub groups: Vec<Communicator>,
     /// What distinguishes collectives.
     pub kinds: Vec<Kind>,
-    /// The stacks of the launches.
     pub stacks: Vec<ReducedStack>,
     /// The steps, in order.
     pub steps: Vec<Step>,
@@ -64,7 +62,6 @@ pub enum RankSource {
     Given,
     /// The header (`distributedInfo`).
     Header,
-    /// The records of collectives.
     Records,
     /// The word `rank` in the name of the file.
     FileName,
@@ -87,7 +84,6 @@ impl RankSource {
 /// A rank that the user gives, and the trace that it is.
 #[derive(Debug, Clone)]
 pub struct GivenRank {
-    /// Its number.
     pub rank: u32,
     /// The end of the name of its trace.
     pub trace: PathBuf,
@@ -131,7 +127,6 @@ pub struct ReducedStack {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     pub name: String,
-    /// From when to when.
     pub window: Window,
     /// How long any kernel that was launched in it ran on the rank's GPUs.
     #[serde(default)]
@@ -175,7 +170,6 @@ impl RankReduction {
         RankRows { rank, rows: &self.rows, kinds: &self.kinds, groups: &self.groups, texts: &self.texts }
     }
 
-    /// A text by its position.
     pub fn text(&self, at: u32) -> &str {
         self.texts.get(at as usize).map_or("", String::as_str)
     }

@@ -27,7 +27,6 @@ pub struct Timeline {
     pub collectives: Vec<Arrivals>,
 }
 
-/// What a rank did, and when.
 #[derive(Debug)]
 pub struct RankTimes {
     /// Whether its clock is aligned with that of another rank, or is the one that others are aligned with.
@@ -45,14 +44,11 @@ pub struct LaunchTime {
     /// From its start to its return.
     pub window: Window,
     pub thread: u32,
-    /// The rows that it launched.
     pub rows: Vec<u32>,
 }
 
-/// When a kernel ran.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KernelTime {
-    /// When it ran.
     pub window: Window,
     /// Its launch: a position in the rank's launches.
     pub launch: Option<usize>,

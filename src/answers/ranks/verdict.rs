@@ -1,7 +1,7 @@
 //! What to say first about many ranks: how much of their time is waiting, for whom, and why. Only what was measured is in it.
 
+use crate::answers::bound::{Bound, Bounded};
 use crate::answers::stacks::verdict::PACE;
-use serde::Serialize;
 
 use super::data::{RankReport, RankWaits};
 use crate::replay::findings::Reruns;
@@ -61,86 +61,21 @@ impl RankReport {
     }
 }
 
-/// A bound on what ranks may wait.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RankBound {
-    pub of: Bounded,
-    /// For one rank alone.
-    pub rank: Option<u32>,
-    /// The most that is allowed: ns, a count, or a share of the measured time.
-    pub limit: RankLimit,
-    /// As the user wrote it.
-    pub text: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Bounded {
-    /// What ranks waited.
-    Waited,
-    /// What others waited for a rank.
-    Caused,
-    /// How often.
-    Late,
-}
-
-/// The most that is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RankLimit {
-    Time(Ns),
-    /// A number of times.
-    Count(f64),
-    /// A share of the time of measured collectives.
-    Share(f64),
-}
-
-impl RankBound {
-    /// Parses `waited>20%`, `caused(rank=3)>2ms`, `late(rank=0)>10`.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let expected = || "expected is a bound such as 'waited>20%', 'caused(rank=3)>2ms' or 'late>10'".to_owned();
-        let (what, limit) = text.split_once('>').ok_or_else(expected)?;
-        let (what, rank) = match what.trim().split_once('(') {
-            Some((what, of)) => {
-                let rank = of.trim().strip_suffix(')').and_then(|of| of.trim().strip_prefix("rank"));
-                let rank = rank.and_then(|of| of.trim().strip_prefix('=')?.trim().parse().ok()).ok_or_else(expected)?;
-                (what.trim(), Some(rank))
-            }
-            None => (what.trim(), None),
-        };
-        let of = match what {
-            "waited" => Bounded::Waited,
-            "caused" => Bounded::Caused,
-            "late" => Bounded::Late,
-            _ => return Err(expected()),
-        };
-        let limit = limit.trim();
-        let limit = match (of, limit.strip_suffix('%')) {
-            (Bounded::Late, _) => RankLimit::Count(limit.parse().map_err(|_| expected())?),
-            (_, Some(percent)) => RankLimit::Share(percent.trim().parse::<f64>().map_err(|_| expected())? / 100.0),
-            (_, None) => RankLimit::Time(crate::time::parse_nanos(limit)?),
-        };
-        Ok(RankBound { of, rank, limit, text: text.to_owned() })
-    }
-
-    /// What an answer has of it, in ns or as a count.
-    pub fn total(&self, report: &RankReport) -> f64 {
-        let ranks = report.ranks.iter().filter(|rank| self.rank.is_none_or(|wanted| rank.rank == wanted));
+impl RankReport {
+    /// What is bounded, in ns or as a count.
+    pub(super) fn bounded(&self, bound: &Bound) -> f64 {
+        let ranks = self.ranks.iter().filter(|rank| bound.rank.is_none_or(|wanted| rank.rank == wanted));
         let time = |get: fn(&RankWaits) -> Ns| ranks.clone().map(get).sum::<Ns>().as_f64();
-        match self.of {
+        match bound.of {
             Bounded::Waited => time(|rank| rank.waited_ns),
             Bounded::Caused => time(|rank| rank.caused_ns),
             Bounded::Late => ranks.map(|rank| rank.late_count).sum::<u64>() as f64,
+            Bounded::Cost(_) => 0.0,
         }
     }
 
-    /// Whether an answer is beyond it.
-    pub fn is_exceeded(&self, report: &RankReport) -> bool {
-        let total = self.total(report);
-        match self.limit {
-            RankLimit::Time(limit) => total > limit.as_f64(),
-            RankLimit::Count(limit) => total > limit,
-            RankLimit::Share(limit) => total > limit * report.measured_ns.as_f64(),
-        }
+    /// Whether it is beyond a bound; a share is of the time of measured collectives.
+    pub fn exceeds(&self, bound: &Bound) -> bool {
+        bound.is_exceeded(self.bounded(bound), self.measured_ns.as_f64())
     }
 }

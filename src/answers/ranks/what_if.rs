@@ -28,7 +28,6 @@ const LEAST_COMBINATIONS: usize = 1 << 3;
 /// Without a rule it is tried what half of the time would save.
 const HALF: f64 = 0.5;
 
-/// What is different.
 #[derive(Debug, Clone)]
 pub struct Rule {
     text: String,
@@ -87,10 +86,8 @@ pub struct WhatIf {
     pub ranks: Vec<RerunRank>,
 }
 
-/// A rank, recorded and rerun.
 #[derive(Debug, Clone)]
 pub struct RerunRank {
-    /// Its number.
     pub rank: u32,
     /// What its threads and streams did.
     pub slices: Vec<RerunSlice>,
@@ -111,7 +108,6 @@ pub struct RerunSlice {
     pub row: Option<u32>,
     /// When it was, from the start of the job.
     pub recorded: Window,
-    /// When it is in the rerun.
     pub rerun: Window,
 }
 
@@ -162,7 +158,6 @@ impl Rule {
         Ok(Rule { text: text.trim().to_owned(), kind })
     }
 
-    /// As it was written.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -53,7 +53,6 @@ pub struct Covered {
     pub whole: Ns,
     /// How many records are left.
     pub kept: u64,
-    /// How many there were.
     pub all: u64,
 }
 

@@ -66,7 +66,6 @@ pub struct PairRow {
 
 type Link = (Option<usize>, Option<u32>, i64, u32, bool);
 
-/// What a link moved.
 #[derive(Default)]
 struct Moved {
     row: LinkRow,

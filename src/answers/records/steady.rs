@@ -15,7 +15,6 @@ const ERRORS: f64 = 3.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Steady {
     pub median: f64,
-    /// Its standard error.
     pub error: f64,
 }
 

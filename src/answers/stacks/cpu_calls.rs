@@ -12,7 +12,6 @@ use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
-/// The calls of a window.
 #[derive(Debug, Clone, Default)]
 pub struct CpuCalls {
     /// The threads that launch kernels in the window, by process and number.

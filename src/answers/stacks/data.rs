@@ -103,12 +103,10 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// What it is named by.
     pub fn naming(&self) -> Frames<'_> {
         (&self.telling, &self.key.frames)
     }
 
-    /// The totals of its kernels.
     pub fn totals(&self) -> Totals {
         let Cost { gpu_time, exposed_ns: exposed, critical_ns: critical, .. } = self.cost;
         Totals { count: self.count, gpu_time_ns: gpu_time.total_ns, exposed_ns: exposed, critical }
@@ -169,7 +167,6 @@ pub struct UnattributedKernel {
 const NAMED: usize = 3;
 
 impl Coverage {
-    /// How many kernels were attributed.
     pub fn attributed(&self) -> u64 {
         self.attributed_by.values().sum()
     }
@@ -179,7 +176,6 @@ impl Coverage {
         self.without_launch.values().map(|kernels| kernels.all.count).sum()
     }
 
-    /// Counts the rows of an attribution.
     pub(super) fn count(store: &Store, attribution: &Attribution) -> Self {
         let captures = (attribution.captures.graphs > 0).then_some(attribution.captures);
         let mut coverage = Coverage { captures, ..Coverage::default() };

@@ -93,7 +93,6 @@ struct Keeper<'a> {
     nodes: HashMap<SliceId, Option<SliceId>>,
     /// The backward passes whose gradients are kept already.
     passes: HashSet<usize>,
-    /// The processes of the launches.
     processes: HashSet<ProcessId>,
 }
 

@@ -72,7 +72,6 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The names of all stacks.
 pub fn names<'a>(stacks: &[Frames<'a>]) -> Vec<Vec<&'a str>> {
     let names = Names::new(stacks.iter().copied());
     (0..stacks.len()).map(|at| names.name(at)).collect()

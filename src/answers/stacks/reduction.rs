@@ -43,7 +43,6 @@ use crate::time::{Ns, Window};
 /// What a trace is reduced to: the stacks of its chosen kernels in a window.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct StackReduction {
-    /// The trace it was made from.
     trace: TraceOfReport,
     /// By rank, if ranks are distinguished, and by key.
     #[serde(with = "entries")]
@@ -211,7 +210,6 @@ impl StackReduction {
         &self.coverage
     }
 
-    /// The trace it was made from.
     pub fn trace(&self) -> &TraceOfReport {
         &self.trace
     }
@@ -263,11 +261,8 @@ mod entries {
 /// What keeps the stacks of different ranks in a trace apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// A rank of the job.
     Number(RankId),
-    /// A process of the trace.
     Process(ProcessId),
-    /// The trace as a whole.
     Trace,
 }
 

@@ -17,7 +17,6 @@ use crate::time::{Ns, Window};
 /// Annotations whose names do not mark steps have this priority or a higher number.
 const NO_STEP: u8 = 2;
 
-/// A step of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// The number in its name (`ProfilerStep#12`), if the names of all steps of the process have distinct numbers; else the number of earlier steps
@@ -26,7 +25,6 @@ pub struct Step {
     /// Its name, with an index if several steps share it: `step[DECODE bs=1] [2]`.
     pub label: String,
     pub slice: SliceId,
-    /// When the CPU was in it.
     pub window: Window,
 }
 

@@ -69,9 +69,7 @@ pub struct Lane {
 /// What a kernel does; a page stores it as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Does {
-    /// A compute kernel.
     Compute,
-    /// A collective.
     Communicate,
     /// Possibly a collective: no known family matches it.
     Unknown,
@@ -105,7 +103,6 @@ pub struct ExposedPart {
     pub window: Window,
 }
 
-/// A GPU, and its stream.
 type Track = (GpuId, Option<ThreadId>);
 
 impl Timeline {

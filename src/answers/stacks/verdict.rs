@@ -75,7 +75,6 @@ impl Waiting {
 }
 
 impl StackReport {
-    /// The verdict on the window.
     pub fn verdict(&self) -> Verdict<'_> {
         let summary = &self.summary;
         let share = |time: Ns, of: Ns| time.share_of(of).unwrap_or(0.0);

@@ -3,10 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::answers::bound::Bound;
 use crate::answers::cost::Order;
-use crate::answers::diff::Bound;
 use crate::answers::diff::document::DiffAnswer;
-use crate::answers::ranks::change::RankChangeBound;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueHint};
 use clap_complete::Shell;
@@ -124,22 +123,6 @@ Examples:
   Which ranks wait longer in the second of two runs:
     nccl-stacks diff before/ after/ --ranks --fail-if 'waited>+5%'";
 
-/// A bound on stacks or on ranks.
-#[derive(Debug, Clone)]
-pub(crate) enum DiffBound {
-    Stacks(Bound),
-    Ranks(RankChangeBound),
-}
-
-impl DiffBound {
-    fn parse(text: &str) -> Result<Self, String> {
-        match RankChangeBound::parse(text) {
-            Ok(bound) => Ok(DiffBound::Ranks(bound)),
-            Err(_) => Bound::parse(text).map(DiffBound::Stacks),
-        }
-    }
-}
-
 /// Two traces side by side.
 #[derive(Debug, Args)]
 #[command(before_help = DIFF_EXAMPLES)]
@@ -190,8 +173,8 @@ pub(crate) struct Diff {
     ///
     /// With --ranks: 'waited>+5%', 'caused(rank=3)>2ms', 'late>+10'. Without the plus sign, the bound is on the total of the
     /// second run alone.
-    #[arg(long, value_name = "BOUND", value_parser = DiffBound::parse)]
-    pub(crate) fail_if: Vec<DiffBound>,
+    #[arg(long, value_name = "BOUND", value_parser = Bound::on_changes)]
+    pub(crate) fail_if: Vec<Bound>,
 
     /// How to read the traces.
     #[command(flatten)]

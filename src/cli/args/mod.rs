@@ -23,7 +23,7 @@ use crate::answers::stacks::weight::Weight;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use answering::Answering;
-pub(crate) use commands::{Completions, Diff, DiffBound, Export, Man, Repair, Sql};
+pub(crate) use commands::{Completions, Diff, Export, Man, Repair, Sql};
 pub(crate) use describe::Describe;
 pub(crate) use hang::Hang;
 pub(crate) use parts::Part;

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::answers::bound::Bound;
 use crate::answers::ranks::document::RankAnswer;
 pub(crate) use crate::answers::ranks::reduction::GivenRank as RankOf;
-use crate::answers::ranks::verdict::RankBound;
 use crate::operations::clocks::ClockMode;
 use clap::Args;
 
@@ -100,6 +100,6 @@ pub(crate) struct Ranks {
     pub(crate) color: Colour,
 
     /// Exit with 5 if ranks wait for longer than this: 'waited>20%', 'caused(rank=3)>2ms', 'late>10'. Repeatable
-    #[arg(long, value_name = "BOUND", value_parser = RankBound::parse)]
-    pub(crate) fail_if: Vec<RankBound>,
+    #[arg(long, value_name = "BOUND", value_parser = Bound::on_ranks)]
+    pub(crate) fail_if: Vec<Bound>,
 }

@@ -138,7 +138,6 @@ pub(crate) struct GroupArgs {
 }
 
 impl Span {
-    /// The choice of a window.
     pub(crate) fn choice(&self) -> WindowChoice {
         WindowChoice {
             times: self.start_ts.zip(self.duration),
@@ -168,7 +167,6 @@ impl Span {
 }
 
 impl GroupArgs {
-    /// The keys.
     pub(crate) fn grouping(&self) -> Grouping {
         Grouping::new(self.group_by.clone(), self.depth)
     }

@@ -39,7 +39,6 @@ pub(crate) const CLOCK: &Words<ClockMode> =
 pub(crate) const WEIGHT: &Words<Weight> =
     &[("count", Weight::Count), ("gpu", Weight::Gpu), ("exposed", Weight::Exposed)];
 
-/// The orders of what has costs.
 pub(crate) const COSTS: &Words<Order> =
     &[("count", Order::Count), ("gpu", Order::GpuTime), ("exposed", Order::Exposed), ("mean", Order::Mean)];
 
@@ -57,7 +56,6 @@ pub(crate) enum Colour {
 pub(crate) const COLOUR: &Words<Colour> =
     &[("auto", Colour::Auto), ("always", Colour::Always), ("never", Colour::Never)];
 
-/// A form of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TableFormat {
     Table,

@@ -1,8 +1,9 @@
 //! Notes on a diff: what it leaves out, what makes its traces hard to compare, and which bounds are exceeded.
 
+use crate::answers::bound::{Bound, Bounded};
 use crate::answers::cost::Order;
+use crate::answers::diff::Diff;
 use crate::answers::diff::delta::{Per, change, value};
-use crate::answers::diff::{Bound, Diff};
 use crate::answers::ranks::change::RankChanges;
 use crate::answers::stacks::launching_steps::LaunchingSteps;
 use crate::document::format::{count, duration, kernels};
@@ -67,10 +68,11 @@ pub(crate) fn nothing_on_a_side(diff: &Diff, what: &str) -> Option<String> {
 /// `Exceeded: exposed>+5%: 120.000 ms before, 128.100 ms after, +8.100 ms (+6.8 %)`
 pub(crate) fn exceeded(diff: &Diff, bounds: &[&Bound]) -> String {
     let line = |bound: &&Bound| {
-        let delta = diff.delta(bound.measure);
-        let [before, after] = [delta.before, delta.after].map(|number| value(bound.measure, number));
-        let per = if bound.measure == Order::Mean { "" } else { crate::answers::diff::document::suffix(diff.per) };
-        format!("Exceeded: {}: {before} before, {after} after{per}, {}", bound.text, change(bound.measure, delta))
+        let Bounded::Cost(measure) = bound.of else { return None };
+        let delta = diff.delta(measure);
+        let [before, after] = [delta.before, delta.after].map(|number| value(measure, number));
+        let per = if measure == Order::Mean { "" } else { crate::answers::diff::document::suffix(diff.per) };
+        Some(format!("Exceeded: {}: {before} before, {after} after{per}, {}", bound.text, change(measure, delta)))
     };
-    bounds.iter().map(line).collect::<Vec<_>>().join("\n")
+    bounds.iter().filter_map(line).collect::<Vec<_>>().join("\n")
 }

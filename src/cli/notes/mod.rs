@@ -49,7 +49,6 @@ pub(crate) fn probably_nanoseconds(file: &str) {
     ));
 }
 
-/// The damage of a trace.
 pub(crate) fn damage(store: &Store) {
     store_lines(store, is_verbose()).iter().for_each(|line| say(line));
 }

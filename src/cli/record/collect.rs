@@ -60,7 +60,6 @@ pub(super) fn run(folder: &Path, output: &Path) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What was packed.
 #[derive(Default)]
 struct Packed {
     files: u64,

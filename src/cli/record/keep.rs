@@ -53,7 +53,6 @@ pub(super) fn prune(folder: &Path, keep: Option<u64>, most: Option<u64>) {
     }
 }
 
-/// A recording, by its header.
 struct Recording {
     path: PathBuf,
     /// What it takes on the disk, in bytes.

@@ -74,7 +74,6 @@ impl Columns {
         self.columns.push(Column { name, signed, delta });
     }
 
-    /// Packs the table.
     pub(crate) fn pack(self) -> io::Result<Packed> {
         Ok(Packed { rows: self.rows, columns: self.columns, data: pack(&self.bytes)? })
     }

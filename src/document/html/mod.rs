@@ -42,7 +42,6 @@ pub(crate) type Documents = Vec<(&'static str, Bytes)>;
 pub struct Page<'a> {
     /// Its answer: `stacks`, `ranks`, `hang`, `records`, `entries`, `diff` or `ranks-diff`.
     pub(crate) kind: &'static str,
-    /// The names of the inputs.
     pub(crate) names: String,
     /// What all forms say. The page has its first [`FINDINGS`] findings.
     pub(crate) document: Document,
@@ -75,10 +74,8 @@ pub(crate) trait Drawing {
     /// The form that the page reads.
     fn pack(&self) -> io::Result<Value>;
 
-    /// The number of its rows.
     fn rows(&self) -> usize;
 
-    /// Halves that.
     fn halve(&mut self);
 
     /// How many things have no row.

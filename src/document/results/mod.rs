@@ -37,7 +37,6 @@ pub enum Form {
 pub struct Shown {
     /// A line above a table.
     pub heading: Option<String>,
-    /// The columns with titles.
     pub columns: Vec<Titled>,
     /// What a table shows times since.
     pub origin: Ns,
@@ -60,12 +59,10 @@ enum Open {
     Json(json::Json),
 }
 
-/// Writes result sets.
 pub struct ResultSets<W> {
     out: W,
     form: Form,
     open: Option<Open>,
-    /// How many sets have begun.
     begun: usize,
     shown: Shown,
     /// The rows of the open set so far, and of all sets.
@@ -109,7 +106,6 @@ impl<W: Write> ResultSets<W> {
         Ok(())
     }
 
-    /// Adds a row.
     pub fn row(&mut self, values: &[ValueRef<'_>]) -> io::Result<()> {
         self.rows = (self.rows.0 + 1, self.rows.1 + 1);
         if self.shown.limit.is_some_and(|limit| self.rows.0 > limit) {
@@ -126,7 +122,6 @@ impl<W: Write> ResultSets<W> {
         }
     }
 
-    /// Ends the set.
     pub fn end(&mut self) -> io::Result<()> {
         match self.open.take() {
             Some(Open::Table(_)) if self.rows.0 == 0 && self.shown.heading.is_some() => writeln!(self.out, "none"),
@@ -142,7 +137,6 @@ impl<W: Write> ResultSets<W> {
         }
     }
 
-    /// Flushes the writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

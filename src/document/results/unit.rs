@@ -6,7 +6,6 @@ use super::hexadecimal;
 use crate::document::format::{count, duration, grouped, percent, size, visible};
 use crate::time::Ns;
 
-/// The unit of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// None: the value as it is.
@@ -76,7 +75,6 @@ impl Unit {
     }
 }
 
-/// A value as SQL has it.
 pub(super) fn raw(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Null => "[NULL]".to_owned(),

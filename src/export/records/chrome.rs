@@ -243,7 +243,6 @@ fn phases(step: &ProxyStep, is_send: bool) -> Vec<(&'static str, Ns)> {
     order.into_iter().filter_map(|(name, took)| Some((name, took?))).collect()
 }
 
-/// The trace that is written.
 type Trace<'t> = TraceWriter<&'t mut dyn Write>;
 
 /// Names processes and threads. Returns the place of each slice.

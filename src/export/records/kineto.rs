@@ -14,7 +14,6 @@ use crate::records::Records;
 /// The category of calls. Categories that end like this are calls that launch kernels.
 pub(super) const CALL: &str = "nccl_runtime";
 
-/// The category of kernels.
 pub(super) const KERNEL: &str = "kernel";
 
 /// The function that was called: `ncclAllReduce`.

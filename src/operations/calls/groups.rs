@@ -59,7 +59,6 @@ impl Role {
 /// Ranks that call collectives together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallGroup {
-    /// What it is for.
     pub role: Role,
     /// Whether no rank of it has a stream with more calls.
     pub is_busiest: bool,
@@ -89,7 +88,6 @@ pub struct CallGroups {
 }
 
 impl CallGroups {
-    /// Finds the groups.
     pub fn find(calls: &Calls) -> Self {
         let mut groups = CallGroups::default();
         let mut named: BTreeMap<usize, Vec<usize>> = BTreeMap::new();

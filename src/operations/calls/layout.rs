@@ -68,7 +68,6 @@ impl Layout {
         (self.tensor * self.data).max(1)
     }
 
-    /// The stage of a rank.
     pub fn stage_of(&self, rank: u32) -> u32 {
         rank / self.stage_ranks()
     }

@@ -18,7 +18,6 @@ use crate::time::Ns;
 /// Calls with fewer elements than this are barriers, flags or lengths, not data.
 const CONTROL: u64 = 1024;
 
-/// A call of NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     /// When NCCL was entered.
@@ -37,7 +36,6 @@ pub struct CallKind {
     pub collective: Option<Arc<str>>,
     /// What this rank gives.
     pub in_elements: Option<u64>,
-    /// What it gets.
     pub out_elements: Option<u64>,
 }
 
@@ -74,10 +72,8 @@ impl Stream {
     }
 }
 
-/// The calls of all ranks.
 #[derive(Debug, Clone, Default)]
 pub struct Calls {
-    /// What is called.
     pub kinds: Vec<CallKind>,
     /// The ranks, ascending.
     pub ranks: Vec<u32>,
@@ -85,7 +81,6 @@ pub struct Calls {
     pub hosts: BTreeMap<u32, String>,
     /// By rank, then by the time of the first call.
     pub streams: Vec<Stream>,
-    /// How many calls there are.
     pub calls: u64,
     /// How many were left out because their rank is unknown.
     pub without_rank: u64,

@@ -33,7 +33,6 @@ const UNSTEADY: f64 = 5_000.0;
 /// The clocks are fitted to at least one anchor from each of so many parts of a group's.
 const PARTS: usize = 256;
 
-/// The estimate.
 pub(super) struct Fit {
     anchors: Vec<Anchor>,
     /// Which of them the clocks are fitted to.

@@ -27,9 +27,7 @@ pub enum ClockMode {
     /// By the ends of collectives.
     #[default]
     Align,
-    /// As they are.
     Trust,
-    /// Not at all.
     None,
 }
 
@@ -66,7 +64,6 @@ pub enum ComparedClocks {
 const WORSE: i64 = 20;
 const WORSE_BY: Ns = Ns(25_000);
 
-/// One rank's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RankClock {
     /// The lowest rank whose clock it is compared with; `None` if it is not aligned with any.
@@ -92,7 +89,6 @@ pub struct Residual {
     pub median_ns: Ns,
     /// Of 100 ends 95 are closer.
     pub p95_ns: Ns,
-    /// The worst.
     pub max_ns: Ns,
 }
 

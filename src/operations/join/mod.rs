@@ -110,7 +110,6 @@ pub struct Joined {
     pub kernels: Vec<Option<Result<SliceId, Unjoined>>>,
     /// By kernel: the operations of the records that are of it, in the order of the records.
     pub records: HashMap<SliceId, Vec<usize>>,
-    /// The groups that fit.
     pub groups: Vec<JoinedGroup>,
 }
 

@@ -97,7 +97,6 @@ pub(super) enum Sized {
     Count,
     /// The size in bytes.
     Bytes,
-    /// Nothing.
     Unknown,
 }
 

@@ -17,7 +17,6 @@ use crate::document::form::Form;
 /// The descriptions of some files.
 #[derive(Debug, Clone)]
 pub struct DescribeAnswer<'a> {
-    /// The files.
     pub descriptions: &'a Descriptions,
     /// The name of all files together.
     pub name: &'a str,

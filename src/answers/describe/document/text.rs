@@ -20,7 +20,6 @@ const REMARKS: usize = 3;
 /// The width of the labels before facts.
 const LABEL: usize = 12;
 
-/// The width of the questions.
 const QUESTION: usize = 44;
 
 /// The command of the program's main job, which is not shown.

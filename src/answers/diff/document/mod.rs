@@ -22,11 +22,11 @@ use crate::document::answer::Answer;
 use crate::document::findings::Document;
 use crate::document::form::Form;
 use crate::document::html::Page;
+use crate::document::table::Table;
 
 /// Two traces side by side, and what a page shows besides.
 #[derive(Debug, Clone)]
 pub struct DiffAnswer<'a> {
-    /// What changed.
     pub diff: &'a Diff,
     /// What a page shows besides.
     pub on_page: OnPage,
@@ -56,6 +56,10 @@ impl Answer for DiffAnswer<'_> {
             Form::Table => table::write(self.diff, screen.width, out),
             _ => text::write(self.diff, out),
         }
+    }
+
+    fn page_tables(&self) -> Vec<Table> {
+        vec![page::table(self.diff, &page::labels_of(self.diff))]
     }
 
     fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {

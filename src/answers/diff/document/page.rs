@@ -18,8 +18,6 @@ const NAME: usize = 400;
 
 pub(crate) fn page<'a>(answer: &DiffAnswer<'a>) -> io::Result<Page<'a>> {
     let DiffAnswer { diff, on_page } = answer;
-    let mut labels = labels(diff.changes.iter().map(Change::naming));
-    labels.iter_mut().flatten().for_each(|name| *name = shorten_middle(name, NAME));
     let names = format!("{} → {}", diff.before.trace, diff.after.trace);
     let mut page = answer.page_of("diff", names, &on_page.notes)?;
     page.document.findings.iter_mut().for_each(|finding| finding.what = shorten_middle(&finding.what, NAME));
@@ -32,7 +30,13 @@ pub(crate) fn page<'a>(answer: &DiffAnswer<'a>) -> io::Result<Page<'a>> {
             ("For CI: exit code 5 if exposed time grows by a tenth", " --fail-if 'exposed>+10%'"),
         ],
     );
-    Ok(Page { sheets: vec![table(diff, &labels)], commands, labels, ..page })
+    Ok(Page { commands, labels: labels_of(diff), ..page })
+}
+
+pub(super) fn labels_of(diff: &Diff) -> Vec<Vec<String>> {
+    let mut labels = labels(diff.changes.iter().map(Change::naming));
+    labels.iter_mut().flatten().for_each(|name| *name = shorten_middle(name, NAME));
+    labels
 }
 
 /// The context is the stack's label.
@@ -45,7 +49,7 @@ const COLUMNS: &[Column<Change, String>] = &[
     name("from").read(|_, label| Cell::Text(label.clone())),
 ];
 
-fn table(diff: &Diff, labels: &[Vec<String>]) -> Table {
+pub(super) fn table(diff: &Diff, labels: &[Vec<String>]) -> Table {
     let title = match diff.per {
         Per::Step => "Stacks that changed, per step",
         Per::Call => "Stacks that changed, per call",

@@ -37,7 +37,6 @@ const COLUMNS: &[Column<Row>] = &[
         .read(|row, ()| Cell::some(row.shares, |shares| Cell::Text(shares.map(percent_or_unknown).join(" → ")))),
 ];
 
-/// A time of a side.
 struct Time {
     label: &'static str,
     get: fn(&Side) -> Ns,

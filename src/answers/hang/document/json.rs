@@ -51,7 +51,6 @@ struct Proof<'a> {
     evidence: &'a Evidence,
 }
 
-/// The report with its sentences.
 pub(crate) fn hang(report: &HangReport) -> HangData<'_> {
     HangData {
         report,

@@ -192,7 +192,6 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// The groups that wait for others.
     fn waiting(&self, later: &[(usize, &HungGroup)], limit: usize, out: &mut Vec<u8>) -> io::Result<()> {
         let of_hung = |(row, group): &(usize, &HungGroup)| {
             let blamed: BTreeSet<u32> = group.missing_ranks.iter().chain(&group.stuck_ranks).copied().collect();

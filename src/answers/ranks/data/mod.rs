@@ -252,7 +252,6 @@ impl RankWaits {
 }
 
 impl StackWaits {
-    /// What it is named by.
     pub fn naming(&self) -> Frames<'_> {
         (&self.telling, &self.frames)
     }
@@ -428,11 +427,9 @@ pub enum RanksError {
 /// A job with its matches and clocks: the basis of reports and other forms.
 #[derive(Debug)]
 pub struct Compared {
-    /// The ranks.
     pub job: Job,
     /// Their collectives, matched.
     pub matches: Matches,
-    /// Their clocks.
     pub clocks: Clocks,
     /// How long they wait for ranks that are not here; `None` if none is missing.
     pub absent: Option<WaitsForAbsent>,
@@ -471,12 +468,10 @@ impl Compared {
         }
     }
 
-    /// How the clocks compare.
     pub fn clock(&self) -> ClockReport {
         clock_report(&self.job, &self.clocks)
     }
 
-    /// The answer.
     pub fn report(&self) -> RankReport {
         let Compared { job, matches, clocks, .. } = self;
         let mut pipeline = pipeline::find(job, matches, clocks);

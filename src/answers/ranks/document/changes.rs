@@ -24,7 +24,6 @@ const NOTABLE: f64 = 0.01;
 /// Two runs of many ranks side by side, and what a page shows besides.
 #[derive(Debug, Clone)]
 pub struct ChangesAnswer<'a> {
-    /// What changed.
     pub changes: &'a RankChanges,
     /// What a page shows besides.
     pub on_page: OnPage,

@@ -93,7 +93,6 @@ pub(crate) fn compared(changes: &RankChanges) -> String {
     by_what(changes.per, changes.not_per_step, [&changes.before.steps, &changes.after.steps], ("collective", calls))
 }
 
-/// Both runs.
 fn runs(changes: &RankChanges) -> Table {
     let total = |total: &'static Total| {
         let (before, after) = (&changes.before, &changes.after);
@@ -109,7 +108,6 @@ pub(crate) fn stacks(changes: &RankChanges) -> Table {
     Table::new("changes", "Stacks by the change of their waiting", STACKS, rows)
 }
 
-/// All tables.
 pub(crate) fn tables(changes: &RankChanges) -> Vec<Table> {
     let ranks = Table::new("ranks", "Ranks", RANKS, changes.ranks.iter().map(|rank| (rank, ())));
     vec![runs(changes), ranks, stacks(changes).first(Some(MOST))]

@@ -23,7 +23,6 @@ use crate::replay::critical::PathKind;
 use crate::replay::findings::{LateWork, Reruns};
 use crate::time::{Ns, Window};
 
-/// How many lines are shown.
 const LINES: usize = 8;
 
 /// The most characters of a list of ranks.
@@ -50,7 +49,6 @@ fn share(time: i64, length: i64) -> Cell {
     Cell::known(Ns(time).share_of(Ns(length)), Cell::Share)
 }
 
-/// Its lines, as a table.
 pub(crate) fn table(path: &CriticalPath) -> Table {
     let rows = path.lines.iter().map(|line| (line, (path.length_ns, path.steps)));
     Table::new("critical", "Critical path", COLUMNS, rows)

@@ -40,9 +40,7 @@ const ROWS: usize = 20;
 /// A comparison of ranks and how to show it.
 #[derive(Debug, Clone)]
 pub struct RankAnswer<'a> {
-    /// The compared ranks.
     pub compared: &'a Compared,
-    /// Their report.
     pub report: &'a RankReport,
     /// The name of all traces together.
     pub name: &'a str,

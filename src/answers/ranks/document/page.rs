@@ -84,7 +84,6 @@ pub(crate) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
     })
 }
 
-/// The documents of the page.
 fn documents(
     compared: &Compared,
     report: &RankReport,

@@ -105,7 +105,6 @@ fn first_rows(reductions: &[RankReduction]) -> Vec<u64> {
     reductions.iter().scan(0, before).collect()
 }
 
-/// The trace that is written.
 pub(crate) type Trace<'t> = TraceWriter<&'t mut Vec<u8>>;
 
 /// A comparison on its timeline.
@@ -114,7 +113,6 @@ struct Placed<'a> {
     timeline: Timeline,
     /// For each rank, the number of rows in the ranks before it.
     first_row: Vec<u64>,
-    /// The names of the groups.
     groups: Vec<String>,
 }
 

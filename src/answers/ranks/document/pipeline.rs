@@ -103,7 +103,6 @@ fn longest(pipeline: &Pipeline, reruns: &Reruns) -> Option<String> {
     ))
 }
 
-/// Its stages, as a table.
 pub(crate) fn table(pipeline: &Pipeline) -> Table {
     let stages = pipeline.stages.iter().enumerate().map(|(at, stage)| (stage, (at, pipeline.steps)));
     Table::new("pipeline", "Pipeline; times are the mean of a step of a rank", COLUMNS, stages)

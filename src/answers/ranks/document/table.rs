@@ -48,7 +48,6 @@ fn clock(rank: &RankWaits) -> String {
     format!("{sign}{}{error}{drift}", duration(offset))
 }
 
-/// The stacks of all ranks.
 const STACKS: &[Column<StackWaits>] = &[
     number("count", "count").read(|stack, ()| Cell::Count(stack.count)),
     number("gpu_ns", "").read(|stack, ()| Cell::Time(stack.gpu_ns)),
@@ -130,7 +129,6 @@ pub(crate) fn tables(report: &RankReport) -> Vec<Table> {
     tables
 }
 
-/// The table of these ranks.
 pub(crate) fn ranks<'r>(ranks: impl Iterator<Item = &'r RankWaits>) -> Table {
     Table::new("ranks", "Ranks", RANKS, ranks.map(|rank| (rank, ())))
 }

@@ -19,7 +19,6 @@ const STACKS: usize = 5;
 /// With more ranks than this, only those that caused the most waiting and those that waited most are shown.
 const RANKS: usize = 16;
 
-/// How many of either.
 const EXTREME: usize = 6;
 
 pub(crate) fn ranks(answer: &RankAnswer<'_>, screen: &Screen, out: &mut impl Write) -> io::Result<()> {

@@ -20,7 +20,6 @@ use crate::time::{Ns, Window};
 /// Reruns by rules, and how to show them.
 #[derive(Debug, Clone)]
 pub struct WhatIfAnswer<'a> {
-    /// The reruns.
     pub found: &'a WhatIf,
     /// The name of all traces together.
     pub name: &'a str,

@@ -25,7 +25,6 @@ use crate::document::table::{Table, write_csv};
 /// The contents of records and how to show them.
 #[derive(Debug, Clone)]
 pub struct RecordsAnswer<'a> {
-    /// The contents.
     pub report: &'a RecordsReport,
     /// The name of all files together.
     pub name: &'a str,

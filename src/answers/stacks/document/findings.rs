@@ -133,7 +133,6 @@ pub fn beside(found: &NotAsked) -> impl Iterator<Item = String> {
     [not_asked(found), fused(found), possible(found)].into_iter().flatten()
 }
 
-/// The verdict in words.
 fn sentences(verdict: &Verdict<'_>, report: &StackReport) -> Vec<String> {
     let Some(collectives) = verdict.collectives else {
         if !report.not_asked.possibly_communication.is_empty() {

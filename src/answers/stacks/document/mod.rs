@@ -36,7 +36,6 @@ use crate::document::table::{Table, write_csv};
 #[derive(Debug, Clone)]
 pub struct StacksAnswer<'a> {
     pub report: &'a StackReport,
-    /// The name of the trace.
     pub trace: &'a str,
     /// What the widths of flame graphs measure.
     pub weight: Weight,
@@ -101,6 +100,10 @@ impl Answer for StacksAnswer<'_> {
             Some(grouped) => grouping::tables(grouped),
             None => vec![table::table(self.report)],
         }
+    }
+
+    fn page_tables(&self) -> Vec<Table> {
+        page::tables_of(self)
     }
 
     fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {

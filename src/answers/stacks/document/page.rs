@@ -14,14 +14,6 @@ use crate::document::table::Table;
 
 pub(crate) fn stacks<'a>(answer: &'a StacksAnswer<'_>) -> io::Result<Page<'a>> {
     let StacksAnswer { report, trace, ref on_page, .. } = *answer;
-    let labels = labels_of(report);
-    let mut sheets = tables(report, &labels);
-    if let ([timeline], false) = (&on_page.timelines[..], sheets.iter().any(|table| table.id == "steps"))
-        && !timeline.costs.is_empty()
-    {
-        let names = timeline.steps.iter().map(|(name, _)| name.clone());
-        sheets.push(grouping::steps(names.zip(&timeline.costs)));
-    }
     let mut page = answer.page_of("stacks", trace.to_owned(), &on_page.notes)?;
     page.document.verdict.splice(..0, on_page.reason.clone());
     let texts = [
@@ -34,17 +26,28 @@ pub(crate) fn stacks<'a>(answer: &'a StacksAnswer<'_>) -> io::Result<Page<'a>> {
         ("The call paths, for speedscope.app", " --format speedscope --output stacks.speedscope.json"),
     ];
     Ok(Page {
-        sheets,
         shorten: Some(Box::new(|most| document(&report.first(most), trace))),
         commands: [on_page.commands("stacks", "", &texts), on_page.commands("icicle", "", &pictures)]
             .into_iter()
             .flatten()
             .collect(),
-        labels,
+        labels: labels_of(report),
         telling: telling(report),
         streams: Streams::collect(&on_page.timelines, report.stacks.iter().map(|stack| (&stack.rank, &stack.key))),
         ..page
     })
+}
+
+/// The stacks or groups, and the steps of a single trace.
+pub(crate) fn tables_of(answer: &StacksAnswer<'_>) -> Vec<Table> {
+    let mut all = tables(answer.report, &labels_of(answer.report));
+    if let ([timeline], false) = (&answer.on_page.timelines[..], all.iter().any(|table| table.id == "steps"))
+        && !timeline.costs.is_empty()
+    {
+        let names = timeline.steps.iter().map(|(name, _)| name.clone());
+        all.push(grouping::steps(names.zip(&timeline.costs)));
+    }
+    all
 }
 
 /// The stacks for programs, with the name of their document.

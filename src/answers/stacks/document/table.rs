@@ -81,7 +81,6 @@ pub(crate) fn labelled(report: &StackReport, labels: &[Vec<String>]) -> Table {
     Table::new("stacks", "Call stacks", COLUMNS, rows)
 }
 
-/// The rows of spreadsheets.
 pub(crate) fn rows(report: &StackReport) -> Table {
     let rows = report.stacks.iter().chain(&report.without_launch);
     Table::for_programs("stack", COLUMNS, rows.map(|stack| (stack, (None, Vec::new()))))

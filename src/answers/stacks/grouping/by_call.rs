@@ -255,7 +255,6 @@ impl<'a> ByCall<'a> {
         GroupValue::calls(label, key.frames)
     }
 
-    /// The step in which a kernel was launched.
     fn step(&mut self, row: &KernelLaunch) -> Option<String> {
         let store = self.store;
         let steps = self.steps.get_or_insert_with(|| Steps::find(store));

@@ -60,7 +60,6 @@ impl<'a> Keys<'a> {
         groups.into_iter().map(|(key, rows)| (key.into_iter().map(value).collect(), rows)).collect()
     }
 
-    /// The values of one kernel.
     pub(crate) fn key(&mut self, row: &KernelLaunch) -> GroupKey {
         let mut numbers = Vec::with_capacity(self.by.len());
         self.numbers(row, &mut numbers);

@@ -51,7 +51,6 @@ pub enum GroupBy {
     Annotation,
     /// The step of training or serving that launched the kernel.
     Step,
-    /// The GPU and stream.
     Stream,
     /// The process group of a collective.
     Group,
@@ -119,7 +118,6 @@ impl GroupBy {
     }
 }
 
-/// The keys to group by.
 #[derive(Debug, Clone, Default)]
 pub struct Grouping {
     /// The keys, outermost first. Without keys, kernels are not grouped.
@@ -229,7 +227,6 @@ impl GroupedKernels {
         self.step.as_ref().map_or((true, 0), |step| (false, step.number))
     }
 
-    /// The totals of its kernels.
     pub fn totals(&self) -> Totals {
         let Cost { gpu_time, exposed_ns: exposed, critical_ns: critical, .. } = self.cost;
         Totals { count: self.count, gpu_time_ns: gpu_time.total_ns, exposed_ns: exposed, critical }
@@ -270,7 +267,6 @@ pub struct Others {
 }
 
 impl Others {
-    /// Adds the totals of a group.
     pub(super) fn add(&mut self, totals: Totals) {
         self.groups += 1;
         self.totals.add(totals);

@@ -19,7 +19,6 @@ pub struct GroupValue {
 /// How the frames of a value become one text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Join {
-    /// A single frame.
     Single,
     /// `Net.Block.Linear`
     Dots,
