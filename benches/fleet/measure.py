@@ -131,9 +131,8 @@ def check(name, is_right, text, err):
         raise SystemExit(f"{name}: not as it should be\n{err}")
 
 
-def lost_batches(err):
-    found = re.search(r"(\d+) batches lost their worker", err)
-    return int(found.group(1)) if found else 0
+def losses(err):
+    return len(re.findall(r" lost \(.*\); ", err))
 
 
 def faults(traces, work):
@@ -142,9 +141,9 @@ def faults(traces, work):
 
     def whole(name, done):
         code, ranks, text, err = done
-        lost = lost_batches(err)
+        lost = losses(err)
         right = code == 0 and ranks == everything and lost > 0
-        check(name, right, f"{len(ranks)} of {count} ranks, exit code {code}; {text}; {lost} batches lost and made again", err)
+        check(name, right, f"{len(ranks)} of {count} ranks, exit code {code}; {text}; {lost} losses", err)
 
     with ray_cluster(4) as (cluster, nodes):
         ray = ("--engine", "ray", "--address", cluster.address)
@@ -171,7 +170,7 @@ def faults(traces, work):
         code, ranks, text, err = disturbed(traces, work / "address", count, kill_worker, *address)
         # This cluster's scheduler tries again by itself, so the fleet need not see the loss.
         right = code == 0 and ranks == everything
-        text += f"; {lost_batches(err)} batches lost, beside those that the scheduler tried again itself"
+        text += f"; {losses(err)} losses, beside those that the scheduler tried again itself"
         check("Dask, cluster at an address, a worker is killed", right, f"{len(ranks)} of {count} ranks, exit code {code}; {text}", err)
 
 

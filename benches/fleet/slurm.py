@@ -49,7 +49,7 @@ PartitionName=all Nodes={host} Default=YES State=UP
 
 
 def blocks():
-    """The script of the array, and what starts it."""
+    """The list of the traces, the script of the array, and what starts it."""
     page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
     (section,) = re.findall(r"(?ms)^## Slurm\n(.*?)(?=^## )", page)
     return re.findall(r"(?ms)^```sh\n(.*?)^```", section)
@@ -67,7 +67,7 @@ def run(script, work, environment):
 
 def main():
     traces = Path(sys.argv[1]).resolve()
-    array, start = blocks()
+    listing, array, start = blocks()
     with tempfile.TemporaryDirectory(prefix="slurm-") as folder:
         state, work = Path(folder, "slurm"), Path(folder, "work")
         (state / "spool").mkdir(parents=True)
@@ -83,6 +83,7 @@ def main():
         broken = work / "traces" / names[0].name
         broken.unlink()
         broken.write_bytes(b"no trace")
+        subprocess.run(["bash", "-ec", listing], cwd=work, check=True)
         (work / "parts.sbatch").write_text(array)
         start = start.replace("--expect 1024", f"--quiet --expect {len(names)}")
         try:

@@ -77,7 +77,8 @@ def part(arguments):
             order = json.load(file)
     except (OSError, ValueError) as error:
         fail(f"{trace}: {error}")
-    temporary = output + ".tmp"
+    # As of the program, its name is none of a part.
+    temporary = os.path.join(os.path.dirname(output), f".double-{os.getpid()}")
     with open(temporary, "w") as file:
         file.write('{"half": ')
     time.sleep(order.get("sleep", 0))

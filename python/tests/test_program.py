@@ -58,10 +58,14 @@ class Program(Folder):
         self.assertRegex(done.stderr, r"rank3\.json\.gz: .")
         self.assertEqual([rank["rank"] for rank in json.loads(done.stdout)["ranks"]], [0, 3])
 
-    def test_a_part_that_is_spoilt_is_made_again(self):
+    def test_a_part_that_is_spoilt_is_named(self):
         self.real("--merge=--quiet")
         (part,) = self.parts.glob("rank2-*.parquet")
         part.write_bytes(part.read_bytes()[:-100])
+        done = self.real("--expect", 4, "--merge=--quiet")
+        self.assertEqual(done.returncode, 6)
+        self.assertIn(part.name, done.stderr)
+        part.unlink()
         done = self.real("--expect", 4, "--merge=--quiet")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("1 made", done.stderr)
