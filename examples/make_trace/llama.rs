@@ -26,9 +26,6 @@ impl Forward<'_> {
                 Step::Prefill => {
                     rec.python("sglang/srt/model_executor/model_runner.py(2096): forward_extend", |rec| self.eager(rec))
                 }
-                Step::Decode => {
-                    rec.python("sglang/srt/model_executor/model_runner.py(2071): forward_decode", |rec| self.eager(rec))
-                }
             });
         });
     }

@@ -1,7 +1,6 @@
-//! Writes PyTorch profiler traces: the small ones of the tests, and big ones for measurements.
+//! Writes PyTorch profiler traces: big ones for measurements, and those of a job of many ranks whose truth is known.
 //!
 //! ```text
-//! make_trace testdata DIR
 //! make_trace big --size-mb N [--seed S] [--ranks R] OUT.json[.gz]
 //! make_trace job [--tp T] [--pp P] [--dp D] [--late ...] ... DIR
 //! ```
@@ -9,25 +8,14 @@
 //! The traces are synthetic, because expected answers can then be worked out by hand from the recipe, and because anyone may have them. The same
 //! arguments give the same bytes.
 
-mod broken;
-mod compiled;
-mod costs;
-mod ddp;
-mod gradients;
-mod hard;
 mod job;
 mod job_command;
 mod kineto;
 mod llama;
-mod metadata;
-mod oddities;
 mod profile;
-mod recipes;
-mod recorded;
 mod sglang;
-mod tiny;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,8 +25,6 @@ use flate2::{Compression, GzBuilder, write::GzEncoder};
 use profile::Summary;
 
 const USAGE: &str = "usage:
-  make_trace testdata DIR
-      write the small traces of the tests into DIR
   make_trace big --size-mb N [--seed S] [--ranks R] OUT.json[.gz]
       write a trace of about N MB (uncompressed); with R ranks (1 to 4), R files OUT_rank0 to OUT_rank<R-1>
   make_trace job [--tp T] [--pp P] [--dp D] [--ep E] [--steps S] [--layers L] [--seed S] [--jitter-us N]
@@ -81,32 +67,12 @@ fn main() -> ExitCode {
 
 fn run(args: &[String]) -> Result<String, String> {
     match args.split_first() {
-        Some((command, rest)) if command == "testdata" => testdata(rest),
         Some((command, rest)) if command == "big" => big(&Big::parse(rest)?),
         Some((command, rest)) if command == "job" => job_command::run(rest),
         Some((command, _)) if matches!(command.as_str(), "help" | "-h" | "--help") => Ok(USAGE.to_owned()),
         Some((command, _)) => Err(format!("unknown command `{command}`\n{USAGE}")),
         None => Err(format!("no command given\n{USAGE}")),
     }
-}
-
-fn testdata(args: &[String]) -> Result<String, String> {
-    let [directory] = args else {
-        return Err(format!("`testdata` takes exactly one folder\n{USAGE}"));
-    };
-    let directory = Path::new(directory);
-    let mut report = String::new();
-    let small = recipes::all().map_err(|error| failed(directory, &error))?;
-    let small = small.into_iter().map(|(name, bytes)| (name.to_owned(), bytes));
-    let recorded = recorded::all().map_err(|error| failed(directory, &error))?;
-    for (name, bytes) in small.chain(recorded).chain(broken::all()) {
-        let path = directory.join(name);
-        let folder = path.parent().unwrap_or(directory);
-        fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
-        fs::write(&path, &bytes).map_err(|error| failed(&path, &error))?;
-        report.push_str(&format!("{:>7} bytes  {}\n", bytes.len(), path.display()));
-    }
-    Ok(report.trim_end().to_owned())
 }
 
 /// The arguments of `big`.

@@ -29,7 +29,6 @@ const NCCL_WATCHDOG: usize = 2;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Prefill,
-    Decode,
     /// Decode by replaying a captured graph.
     Replay,
 }
@@ -107,7 +106,7 @@ impl Workload for Serving {
         let batch = mix(self.seed ^ u64::from(step)) % 56;
         let rows = match kind {
             Step::Prefill => TOKENS * (8 + batch as u32),
-            Step::Decode | Step::Replay => 1 + batch as u32,
+            Step::Replay => 1 + batch as u32,
         };
         let forward = Forward { serving: self, kind, step, rows };
         rec.python("sglang/srt/managers/scheduler.py(1131): recv_requests", |rec| rec.chatter(self.chatter));

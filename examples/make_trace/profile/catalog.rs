@@ -50,17 +50,8 @@ pub(crate) static ALL_REDUCE: KernelSpec = kernel(
     544,
     (9_000, 60_000),
 );
-pub(crate) static ALL_REDUCE_F32: KernelSpec = kernel(
-    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-    96,
-    82_240,
-    544,
-    (90_000, 400_000),
-);
 pub(crate) static ALL_GATHER: KernelSpec =
     kernel("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 96, 82_240, 544, (8_000, 40_000));
-pub(crate) static BROADCAST: KernelSpec =
-    kernel("ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 96, 82_240, 544, (8_000, 20_000));
 pub(crate) static GEMM: KernelSpec = kernel("nvjet_tst_128x64_64x8_2x1_v_bz_TNT", 168, 213_264, 384, (6_000, 40_000));
 pub(crate) static GEMM_SPLIT: KernelSpec =
     kernel("nvjet_tst_64x16_64x16_4x1_v_bz_splitK_TNN", 168, 199_952, 384, (3_000, 9_000));
@@ -145,14 +136,6 @@ pub(crate) static ARGMAX: KernelSpec = kernel(
     16_400,
     512,
     (12_000, 25_000),
-);
-pub(crate) static ELEMENTWISE: KernelSpec = kernel(
-    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, \
-     std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>)",
-    24,
-    0,
-    128,
-    (1_300, 6_000),
 );
 
 /// How the shape of an operator's input depends on the size of the step.

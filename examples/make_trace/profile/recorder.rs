@@ -181,16 +181,7 @@ impl Recorder {
 
     /// Runs a CPU operator.
     pub(crate) fn op(&mut self, name: impl Into<Name>, detail: Detail, body: impl FnOnce(&mut Self)) {
-        self.operator(name.into(), detail, None, body);
-    }
-
-    /// Runs a CPU operator that autograd tracks under a sequence number.
-    pub(crate) fn tracked_op(&mut self, name: &'static str, sequence: u32, body: impl FnOnce(&mut Self)) {
-        self.operator(name.into(), Detail::Bare, Some(sequence), body);
-    }
-
-    fn operator(&mut self, name: Name, detail: Detail, sequence: Option<u32>, body: impl FnOnce(&mut Self)) {
-        let at = self.open_op("cpu_op", name, detail, sequence);
+        let at = self.open_op("cpu_op", name.into(), detail);
         let external = self.records.ops[at].external;
         self.threads[self.thread].ops.push(external);
         body(self);
@@ -201,17 +192,17 @@ impl Recorder {
     /// Runs `body` under a `user_annotation`, which is repeated on each stream that got work from it.
     pub(crate) fn annotation(&mut self, name: impl Into<Name>, detail: Detail, body: impl FnOnce(&mut Self)) {
         let from = self.records.device.len();
-        let at = self.open_op("user_annotation", name.into(), detail, None);
+        let at = self.open_op("user_annotation", name.into(), detail);
         body(self);
         self.close_op(at);
         self.annotate_streams(at, from);
     }
 
-    fn open_op(&mut self, cat: &'static str, name: Name, detail: Detail, sequence: Option<u32>) -> usize {
+    fn open_op(&mut self, cat: &'static str, name: Name, detail: Detail) -> usize {
         self.spend(100, 900);
         self.last_external += 1;
         let (lane, span) = (self.threads[self.thread].lane, Span { ts: self.now, dur: 0 });
-        self.records.ops.push(Op { cat, name, detail, external: self.last_external, sequence, lane, span });
+        self.records.ops.push(Op { cat, name, detail, external: self.last_external, lane, span });
         self.spend(400, 2_500);
         self.records.ops.len() - 1
     }
@@ -318,17 +309,6 @@ impl Recorder {
             self.records.device.push(Device::Gpu(Gpu { work, external: None, correlation, lane, span }));
         }
         self.device_free = free;
-    }
-
-    /// A kernel still running from a launch before the recording began.
-    pub(crate) fn leftover(&mut self, spec: &'static KernelSpec, grid: u32, stream: i64) {
-        self.last_correlation += 1;
-        let span = Span { ts: self.device_free + 800, dur: self.rng.skewed(spec.runs.0, spec.runs.1) as i64 };
-        self.device_free = span.ts + span.dur;
-        let work = Work::Kernel { spec, grid, collective: None, node: None };
-        let lane = Lane { pid: self.device, tid: stream };
-        let correlation = self.last_correlation;
-        self.records.device.push(Device::Gpu(Gpu { work, external: None, correlation, lane, span }));
     }
 }
 

@@ -76,8 +76,6 @@ pub(crate) struct Op {
     pub(crate) name: Name,
     pub(crate) detail: Detail,
     pub(crate) external: u32,
-    /// Relates a forward operator to its backward one; only operators tracked by autograd have it.
-    pub(crate) sequence: Option<u32>,
     pub(crate) lane: Lane,
     pub(crate) span: Span,
 }
@@ -86,9 +84,6 @@ impl Op {
     pub(crate) fn write<W: Write>(&self, trace: &mut Kineto<W>, index: u32) -> io::Result<()> {
         trace.slice(self.cat, self.name, self.lane, self.span, |args| {
             args.raw("External id", self.external);
-            if let Some(sequence) = self.sequence {
-                args.raw("Sequence number", sequence).raw("Fwd thread id", 0);
-            }
             args.raw("Record function id", 0);
             match self.detail {
                 Detail::Bare => {}
