@@ -17,8 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def main():
     validators = {}
+    common = json.loads((ROOT / "schema" / "common.schema.json").read_text())["$defs"]
     for path in sorted((ROOT / "schema").glob("*.schema.json")):
-        schema = json.loads(path.read_text())
+        if path.name == "common.schema.json":
+            continue
+        # What schemas have in common is in a file of its own.
+        schema = json.loads(path.read_text().replace('"common.schema.json#', '"#'))
+        schema["$defs"] = common | schema.get("$defs", {})
         Draft202012Validator.check_schema(schema)
         validators[path.name.removesuffix(".schema.json")] = Draft202012Validator(schema)
     counts, wrong = Counter(), 0

@@ -1,8 +1,8 @@
-//! The files of `schema/` and the tables of `docs/json.md`, derived from the structs of the answers. `UPDATE_GOLDENS=1 cargo test --lib schemas`
-//! writes them.
+//! The files of `schema/`, derived from the structs of the answers. `UPDATE_GOLDENS=1 cargo test --lib schemas` writes them.
 //!
 //! Descriptions are the doc comments of the fields. [`written`](crate::operations::written) has what types of the crates that read are written as.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use regex::{Captures, Regex};
@@ -26,6 +26,9 @@ use crate::document::json::Envelope;
 const COMMON: &str = "What is not known is null, or is left out of a map of counts; it is never guessed. Times are \
     integer nanoseconds on the trace's own clock, which is the `ts` of its events times 1000; what is worked out of them, such as a mean, can have a \
     fraction. Shares are fractions from 0 to 1, not percent.";
+
+/// The file with the definitions that several schemas have.
+const COMMON_FILE: &str = "common.schema.json";
 
 /// Adapts what schemars derives to what all answers promise.
 #[derive(Clone)]
@@ -149,34 +152,41 @@ fn schema<T: JsonSchema + Serialize>(name: &str, command: &str, about: &str) -> 
     (name.to_owned(), schema)
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The page on JSON with its tables of fields: each follows a comment that names the schema, and the struct unless it is the whole answer.
-fn with_fields(page: &str, schemas: &[(String, Value)]) -> String {
-    let table = Regex::new(r"(?m)^<!-- fields: ([a-z-]+)(?: (\w+))? -->\n(?:\|.*\n)*").unwrap();
-    let write = |found: &Captures<'_>| {
-        let (_, schema) = schemas.iter().find(|(name, _)| *name == found[1]).unwrap();
-        let object = found.get(2).map_or(schema, |name| &schema["$defs"][name.as_str()]);
-        let mut text = format!("{}\n| field | is |\n|---|---|\n", found[0].lines().next().unwrap());
-        for name in object["required"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()) {
-            let about = object["properties"][name]["description"].as_str().unwrap();
-            // All documents have these.
-            if found.get(2).is_some()
-                || !["schema", "version", "program", "trace", "verdict", "findings", "notes"].contains(&name)
-            {
-                text += &format!("| `{name}` | {about} |\n");
-            }
+/// The definitions that several schemas have alike, and nothing but such definitions in them. They leave the schemas, which refer to them by the file.
+fn common(schemas: &mut [(String, Value)]) -> Value {
+    let mut alike: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for (name, definition) in schemas.iter().filter_map(|(_, schema)| schema["$defs"].as_object()).flatten() {
+        alike.entry(name.clone()).or_default().push(definition.clone());
+    }
+    alike.retain(|_, of| of.len() > 1 && of.iter().all(|definition| *definition == of[0]));
+    let reference = Regex::new(r##""#/\$defs/(\w+)""##).unwrap();
+    loop {
+        let names: BTreeSet<String> = alike.keys().cloned().collect();
+        alike.retain(|_, of| reference.captures_iter(&of[0].to_string()).all(|found| names.contains(&found[1])));
+        if alike.len() == names.len() {
+            break;
         }
-        text
-    };
-    table.replace_all(page, write).into_owned()
+    }
+    for (_, schema) in &mut *schemas {
+        if let Some(own) = schema["$defs"].as_object_mut() {
+            own.retain(|name, _| !alike.contains_key(name));
+        }
+        let to_file = |found: &Captures<'_>| match alike.contains_key(&found[1]) {
+            true => format!("\"{COMMON_FILE}#/$defs/{}\"", &found[1]),
+            false => found[0].to_owned(),
+        };
+        *schema = serde_json::from_str(&reference.replace_all(&schema.to_string(), to_file)).unwrap();
+    }
+    json!({
+        "$schema": schemas[0].1["$schema"],
+        "description": "Definitions that several of the schemas beside this file refer to.",
+        "$defs": alike.into_iter().map(|(name, mut of)| (name, of.remove(0))).collect::<Map<_, _>>(),
+    })
 }
 
 #[test]
 fn the_schemas_are_those_of_the_structs() {
-    let derived = [
+    let mut derived = [
         schema::<StackReport>(
             "stacks",
             "TRACE",
@@ -225,13 +235,11 @@ fn the_schemas_are_those_of_the_structs() {
             "What NCCL's own records have. Rows of different sources are not added up: two sources may have recorded the same operations.",
         ),
     ];
-    let page = std::fs::read_to_string(root().join("docs/json.md")).unwrap();
-    let documented = with_fields(&page, &derived);
-    let texts = derived.iter().map(|(name, schema)| {
-        (format!("schema/{name}.schema.json"), serde_json::to_string_pretty(&Ordered(schema, None)).unwrap() + "\n")
-    });
-    for (file, text) in texts.chain([("docs/json.md".to_owned(), documented)]) {
-        let path = root().join(&file);
+    let common = common(&mut derived);
+    let text = |schema: &Value| serde_json::to_string_pretty(&Ordered(schema, None)).unwrap() + "\n";
+    let texts = derived.iter().map(|(name, schema)| (format!("{name}.schema.json"), text(schema)));
+    for (file, text) in texts.chain([(COMMON_FILE.to_owned(), text(&common))]) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema").join(&file);
         if std::env::var_os("UPDATE_GOLDENS").is_some() {
             std::fs::write(&path, &text).unwrap();
         }

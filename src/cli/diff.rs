@@ -11,6 +11,7 @@ use crate::answers::ranks::change::RankChanges;
 use crate::answers::ranks::data::RankReport;
 use crate::answers::ranks::document::ChangesAnswer;
 use crate::answers::stacks::data::StackReport;
+use crate::answers::stacks::document::{beside, coverage};
 use crate::run::inputs::Inputs;
 use crate::run::{Question, StackAnswer, inputs};
 
@@ -82,8 +83,8 @@ fn ask(args: &Args, question: &Question, which: &str, trace: &Path) -> Result<(S
     note(&format!("{which}: {}", trace.display()));
     let files = Inputs { traces: inputs::expand(&[trace.to_owned()])?, ..Inputs::default() };
     let StackAnswer { report, damage, .. } = opening::run(&args.reading).stacks(&files, question)?;
-    notes::coverage(&report);
-    notes::not_asked(&report);
+    notes::coverage(coverage::launches(&report));
+    beside(&report.not_asked).for_each(|text| note(&text));
     damage.iter().for_each(|line| say(line));
     let damage = damage.into_iter().map(|line| format!("{which}: {line}")).collect();
     Ok((report, damage))
@@ -121,7 +122,8 @@ fn ranks(args: &Args, question: &Question, bounds: &[&Bound], show: &Show<'_>, o
     let mut report = |which: &str, trace: &PathBuf| -> Result<RankReport, Stop> {
         note(&format!("{which}: {}", trace.display()));
         let parts = run.ranks(&Inputs::without_records(trace)?, question)?;
-        let compared = compared(run, parts.ranks, question.clock, (&parts.damage, opening::what(&args.selection)))?;
+        let lacks = (&parts.damage[..], parts.is_damaged, opening::what(&args.selection));
+        let compared = compared(run, parts.ranks, question.clock, lacks)?;
         let report = compared.measured();
         parts.damage.iter().for_each(|line| say(line));
         damage.extend(parts.damage.iter().map(|line| format!("{which}: {line}")));

@@ -50,7 +50,7 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     (question.draws, question.captures) = (show.form == Form::Html, args.capture_trace.clone());
     let of_records = of_records.map(RanksOfFiles::from_records);
     let found = of_records.map_or_else(|| run.ranks(&files, &question), Ok)?;
-    let RanksOfFiles { ranks, stacks, damage, mut left_out, mut completeness } = found;
+    let RanksOfFiles { ranks, stacks, damage, is_damaged, mut left_out, mut completeness } = found;
     left_out.extend(records_left_out);
     let mut drawn = drawn(args, stacks, &[&damage[..], &left_out].concat());
     let options = typed::options(selection, &span, climbing);
@@ -62,7 +62,7 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
         return one(report, drawn.on_page, &damage, output);
     }
     let what = opening::what(selection);
-    let answered = compared(run, ranks, question.clock, (&damage, what)).and_then(|compared| {
+    let answered = compared(run, ranks, question.clock, (&damage, is_damaged, what)).and_then(|compared| {
         completeness.narrow(&compared);
         print(args, &show, &compared, &damage, drawn, output)
     });
@@ -120,13 +120,13 @@ pub(super) fn compared(
     run: Run<'_>,
     ranks: Vec<RankReduction>,
     clock: ClockMode,
-    (damage, what): (&[String], &str),
+    (damage, is_damaged, what): (&[String], bool, &str),
 ) -> Result<Compared, Stop> {
     run.compare(ranks, clock).map_err(|error| match error {
-        RunError::NoCollective { is_damaged } => {
+        RunError::NoCollective { is_damaged: of_ranks } => {
             damage.iter().for_each(|line| say(line));
             let nothing = format!("Nothing found: no {what} ran in the window of any trace.");
-            Stop::NotFound(nothing).or_damaged(is_damaged)
+            Stop::NotFound(nothing).or_damaged(is_damaged || of_ranks)
         }
         error => error.into(),
     })

@@ -3,7 +3,7 @@
 use crate::answers::OnPage;
 use crate::answers::cost::Order;
 use crate::answers::stacks::data::StackReport;
-use crate::answers::stacks::document::StacksAnswer;
+use crate::answers::stacks::document::{StacksAnswer, coverage};
 use crate::answers::stacks::grouping::MOST_GROUPS;
 use crate::answers::stacks::weight::Weight;
 use crate::attribution::launches::WindowOn;
@@ -162,17 +162,16 @@ impl Shown<'_> {
     ) -> Result<(), Stop> {
         let order = if self.show.form == Form::Script { Order::Count } else { self.sort };
         report.arrange(order, self.min_share.unwrap_or(0.0), self.limit);
+        // In a trace that was cut off, the window selects kernels by when they ran.
+        let is_limited = report.traces.iter().any(|trace| report.damage.limits(trace.window));
+        let window_on = if is_limited { WindowOn::Kernel } else { self.window_on };
         if report.coverage.kernels > 0 {
-            notes::coverage(&report);
-            // In a trace that was cut off, the window selects kernels by when they ran.
-            let is_limited = report.traces.iter().any(|trace| report.damage.limits(trace.window));
-            notes::left_out(&report, if is_limited { WindowOn::Kernel } else { self.window_on });
-            notes::joined(&report);
+            notes::coverage(coverage::lines(&report, window_on));
             next_steps.iter().for_each(|step| note(&format!("Next: {step}")));
         }
         damage.iter().for_each(|line| say(line));
         let Shown { weight, screen, on_page, .. } = self;
-        let answer = StacksAnswer { report: &report, trace: name, weight, depth: screen.depth, on_page };
+        let answer = StacksAnswer { report: &report, trace: name, weight, depth: screen.depth, window_on, on_page };
         self.show.print_on(&answer, &screen, output)
     }
 }

@@ -21,13 +21,13 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
     let output = show.open(args.of_ranks.selection.family_file.iter().chain(files.all()))?;
     let run = opening::one_run(&args.of_ranks.reading, args.of_ranks.one_run);
     let (question, _) = opening::rank_question(&run, &args.of_ranks, &files)?;
-    let RanksOfFiles { ranks, damage, left_out, completeness, .. } = run.ranks(&files, &question)?;
+    let RanksOfFiles { ranks, damage, is_damaged, left_out, completeness, .. } = run.ranks(&files, &question)?;
     left_out.iter().for_each(|line| say(line));
     let what = opening::what(&args.of_ranks.selection);
-    let compared = compared(run, ranks, question.clock, (&damage, what))?;
+    let compared = compared(run, ranks, question.clock, (&damage, is_damaged, what))?;
     damage.iter().for_each(|line| say(line));
     let found = compared
-        .what_if(&args.rules, if show.form == Form::Perfetto { Also::Slices } else { Also::Nothing })
+        .what_if(&args.rules, if show.form == Form::Perfetto { Also::Slices(None) } else { Also::Nothing })
         .map_err(Failure::Rule)?;
     let Some(found) = found else {
         return Err(Stop::NotFound(

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::Screen;
-use super::format::{count, duration, percent, shorten_right, size};
+use super::format::{count, duration, percent, shorten_right, sign, size};
 use super::frames::{least_width, shorten_frame};
 use crate::time::Ns;
 
@@ -68,6 +68,8 @@ pub(crate) enum Cell {
     Time(Ns),
     /// A time in ns with a fraction, such as a mean.
     Nanos(f64),
+    /// A change of a time in ns, shown with its sign.
+    Growth(f64),
     /// A fraction, shown in percent.
     Share(f64),
     /// A number without a unit, shown with two decimals.
@@ -102,6 +104,8 @@ impl Cell {
             Cell::Id(id) => id.to_string(),
             Cell::Time(time) => duration(*time),
             Cell::Nanos(nanos) => duration(Ns::rounded(*nanos)),
+            Cell::Growth(0.0) => "=".to_owned(),
+            Cell::Growth(nanos) => format!("{}{}", sign(*nanos), duration(Ns::rounded(nanos.abs()))),
             Cell::Share(share) => percent(*share),
             Cell::Ratio(ratio) => format!("{ratio:.2}"),
             Cell::Bandwidth(bandwidth) => format!("{bandwidth:.1}"),
@@ -118,6 +122,7 @@ impl Cell {
             Cell::Count(_) => "count",
             Cell::Id(_) => "id",
             Cell::Time(_) | Cell::Nanos(_) => "ns",
+            Cell::Growth(_) => "growth",
             Cell::Share(_) => "share",
             Cell::Ratio(_) => "ratio",
             Cell::Bandwidth(_) => "gb_per_s",
@@ -133,7 +138,7 @@ impl Cell {
             Cell::Count(n) | Cell::Bytes(n) => n.to_string(),
             Cell::Id(id) => id.to_string(),
             Cell::Time(time) => time.to_string(),
-            Cell::Nanos(n) | Cell::Share(n) | Cell::Ratio(n) | Cell::Bandwidth(n) => n.to_string(),
+            Cell::Nanos(n) | Cell::Growth(n) | Cell::Share(n) | Cell::Ratio(n) | Cell::Bandwidth(n) => n.to_string(),
             Cell::Text(text) | Cell::Both(_, text) => text.clone(),
             Cell::Frames(frames) => frames.join(";"),
         }
@@ -151,7 +156,9 @@ impl Serialize for Cell {
             Cell::Count(n) | Cell::Bytes(n) => serializer.serialize_u64(*n),
             Cell::Id(id) => serializer.serialize_i64(*id),
             Cell::Time(time) => serializer.serialize_i64(time.0),
-            Cell::Nanos(n) | Cell::Share(n) | Cell::Ratio(n) | Cell::Bandwidth(n) => serializer.serialize_f64(*n),
+            Cell::Nanos(n) | Cell::Growth(n) | Cell::Share(n) | Cell::Ratio(n) | Cell::Bandwidth(n) => {
+                serializer.serialize_f64(*n)
+            }
             Cell::Text(_) | Cell::Both(..) | Cell::Frames(_) => serializer.serialize_str(&self.shown()),
         }
     }

@@ -33,7 +33,7 @@ impl PartsOfTraces {
 
 impl Run<'_> {
     /// The parts of some traces. The question's [`asked`](Question::asked) is written into them.
-    /// Errors: as [`Run::reduce`], and a given rank of no trace.
+    /// Errors: as [`Run::stacks`], and a given rank of no trace.
     pub fn parts(&self, files: &[PathBuf], question: &Question) -> Result<PartsOfTraces, RunError> {
         let ReducedTraces { traces, archives, no_traces, .. } = self.reduce(files, question, Kept::Parts)?;
         let all = traces.len();

@@ -19,6 +19,8 @@ pub struct RanksOfFiles {
     pub stacks: Option<StackAnswer>,
     /// What is wrong with the traces, in lines.
     pub damage: Vec<String>,
+    /// Whether traces without a collective are damaged so that they may have had one.
+    pub is_damaged: bool,
     /// Which files were left out, and why.
     pub left_out: Vec<String>,
     /// Which ranks are here, and what parts say of the others.
@@ -34,7 +36,7 @@ impl RanksOfFiles {
 
 impl Run<'_> {
     /// The ranks of traces, of parts that were written before, or of both. A part that cannot be used is left out.
-    /// Errors: as [`Run::reduce`]; parts of which none can be used, or that were made with other options; a given rank of no trace.
+    /// Errors: as [`Run::stacks`]; parts of which none can be used, or that were made with other options; a given rank of no trace.
     pub fn ranks(&self, files: &Inputs, question: &Question) -> Result<RanksOfFiles, RunError> {
         let mut found = RanksOfFiles::default();
         if !files.parts.is_empty() {
@@ -61,6 +63,7 @@ impl Run<'_> {
                 found.ranks.append(ranks);
                 found.damage.extend_from_slice(damage);
             }
+            found.is_damaged = of_silent.is_unknown();
             if let Some(first) = found.ranks.first_mut() {
                 first.damage.add(of_silent);
             }

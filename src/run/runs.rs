@@ -45,7 +45,13 @@ pub(super) fn of_traces(all: &[TraceOfRun]) -> Vec<Vec<usize>> {
         let by_name = || alone(seeds.iter().map(|seed| alike(&all[*seed].name, &trace.name)));
         let distance = |seed: &usize| all[*seed].span.start.0.saturating_sub(trace.span.start.0).saturating_abs();
         let by_time = || alone(seeds.iter().map(|seed| std::cmp::Reverse(distance(seed))));
-        let run = if is_apart { by_time().or_else(by_name) } else { by_name().or_else(by_time) };
+        // Of runs at once the times differ by chance: the only trace of a rank belongs to each, unless its name tells.
+        let is_only = trace.rank.is_some_and(|rank| of_rank[&rank].len() == 1);
+        let run = match (is_apart, is_only) {
+            (true, _) => by_time().or_else(by_name),
+            (false, true) => by_name(),
+            (false, false) => by_name().or_else(by_time),
+        };
         match run.filter(|_| trace.rank.is_some()) {
             Some(run) => found[run].push(at),
             None => found.iter_mut().for_each(|run| run.push(at)),
@@ -222,6 +228,18 @@ mod tests {
         ];
         // The first begins with its rank 1, at 0.
         assert_eq!(of_traces(&all), [vec![0, 1], vec![2, 3]]);
+    }
+
+    /// A second trace of one rank says nothing on the others: no rank is missing from either run.
+    #[test]
+    fn the_only_trace_of_a_rank_is_of_all_runs_at_once() {
+        let all = [
+            trace("rank0.json", 0, 3, 13),
+            trace("rank1.json", 1, 0, 10),
+            trace("rank1_b.json", 1, 2, 12),
+            trace("rank2.json", 2, 1, 11),
+        ];
+        assert_eq!(of_traces(&all), [vec![0, 1, 3], vec![0, 2, 3]]);
     }
 
     #[test]

@@ -13,20 +13,16 @@ use job::{How, Job, Late, When};
 use serde_json::{Value, json};
 use support::program::{run, stderr, testdata, trace_of};
 use support::random::is_long;
-use support::schema::Schema;
+use support::schema::{Schema, read};
 
-/// The names of all schemas.
+/// The names of the schemas of answers.
 fn names() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema");
     let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
     let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(name).collect();
     names.sort();
-    names.iter().map(|name| name.strip_suffix(".schema.json").unwrap().to_owned()).collect()
-}
-
-fn read(name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema").join(format!("{name}.schema.json"));
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    let names = names.iter().map(|name| name.strip_suffix(".schema.json").unwrap().to_owned());
+    names.filter(|name| name != "common").collect()
 }
 
 fn validator(name: &str) -> Schema {
@@ -285,7 +281,7 @@ fn answers_on_real_traces_fit() {
             answers += 1;
         }
     }
-    assert!(answers >= 20, "{answers}");
+    assert!(answers >= 15, "{answers}");
 }
 
 #[test]

@@ -365,7 +365,7 @@ fn whatever_is_damaged_the_rest_is_read() {
     let traces: Vec<_> = traces.into_iter().filter(|(_, events, _)| events.len() > 20).collect();
     assert!(traces.len() >= 3);
     let mut random = Random(2026);
-    let (mut lossy, runs) = (0, rounds(300));
+    let (mut lossy, runs) = (0, rounds(120));
     for run in 0..runs {
         let (name, events, text) = &traces[run % traces.len()];
         let count = (5 + random.below(120)).min(events.len());
@@ -408,7 +408,7 @@ fn ends(text: &[u8]) -> Vec<usize> {
 fn wherever_a_trace_is_cut_off_what_is_before_is_read() {
     let Some(shared) = support::shared() else { return };
     // All of 1 to 99 % where many runs are requested.
-    let step = if is_long() { 1 } else { 14 };
+    let step = if is_long() { 1 } else { 33 };
     let mut cuts = 0;
     for name in CUT {
         let path = shared.join("traces").join(format!("{name}.json.gz"));

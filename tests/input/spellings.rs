@@ -222,21 +222,6 @@ fn the_unit_is_asked_for_where_it_is_probably_another() {
     assert_eq!(says(&[&in_milliseconds]), 0);
 }
 
-/// No real trace is of that exporter, though one displays nanoseconds.
-#[test]
-fn no_real_trace_is_in_nanoseconds() {
-    let Some(shared) = support::shared() else { return };
-    let mut displayed = 0;
-    for (name, path) in support::real_traces(&shared) {
-        let loaded = load(&path, LoadOptions::default(), |_| {});
-        let Ok(loaded) = loaded else { continue };
-        assert_eq!(loaded.store.in_nanoseconds(), [], "{name}");
-        let unit = loaded.store.header.iter().find(|field| field.key == "displayTimeUnit");
-        displayed += usize::from(unit.is_some_and(|unit| format!("{:?}", unit.value).contains("\"ns\"")));
-    }
-    assert!(displayed > 0);
-}
-
 /// Values that are not what their keys promise are no numbers, and change nothing else. One set of arguments is nested too deeply to be
 /// kept, which is counted.
 #[test]

@@ -161,10 +161,10 @@ fn charts_are_read_by_keys() {
 #[test]
 fn a_choice_is_shown_everywhere() {
     let places = [
-        ("trace", "timeline", "#stack=0"),
+        ("trace", "timeline", "#stack=1"),
         ("trace", "icicle", "#stack=0"),
         ("ranks", "heat", "#rank=2&step=1"),
-        ("ranks", "collective", "#rank=2"),
+        ("ranks", "timeline", "#trace=4&rank=2"),
         ("ranks", "pairs", "#rank=2"),
     ];
     for (name, chart, fragment) in places {

@@ -143,3 +143,18 @@ fn wrong_addresses_do_no_harm() {
         tab.assert_quiet();
     }
 }
+
+/// At most eight parts are open at first; a link opens the others.
+#[test]
+fn a_link_opens_what_is_closed() {
+    let Some(tab) = open(&kind("ranks").page()) else { return };
+    assert_eq!(tab.number("document.querySelectorAll('#views > section').length"), 8.0);
+    tab.evaluate("document.getElementById('more').open = false");
+    assert_eq!(tab.evaluate("document.getElementById('pairs').checkVisibility()"), false);
+    tab.evaluate("location.hash = '#view=pairs'");
+    tab.settle();
+    assert_leads_there(&tab, "#view=pairs", "ranks");
+    let size = tab.number("document.querySelector('#pairs canvas').width");
+    assert!(size > 100.0, "{size}");
+    tab.assert_quiet();
+}

@@ -68,11 +68,6 @@ fn times_of_the_trace_are_exact() {
 }
 
 #[test]
-fn spans_are_summed() {
-    run(&["sums.js"], include_str!("modules/sums.js"));
-}
-
-#[test]
 fn names_become_text_alone() {
     run(&["dom.js"], include_str!("modules/dom.js"));
 }

@@ -64,6 +64,8 @@ pub(crate) fn open_as(path: &Path, how: How) -> Option<Tab> {
     tab.wait_for("the page is loaded", |tab| tab.events("Page.lifecycleEvent").iter().any(is_loaded));
     if !how.without_scripts {
         tab.wait_for("data-ready is true", |tab| tab.evaluate("document.documentElement.dataset.ready") == "true");
+        // What is closed at first is a part of the page like the others.
+        tab.evaluate("document.querySelectorAll('#more').forEach((of) => { of.open = true; })");
         tab.settle();
     }
     Some(tab)

@@ -123,7 +123,7 @@ fn parts_of_a_page_have_names_of_their_own() {
         let found = tab.evaluate(NAMES);
         assert_eq!(found["twice"], json!([]), "{}: {found}", kind.name);
         assert!(found["names"].as_array().unwrap().len() > 2, "{}: {found}", kind.name);
-        tab.evaluate("document.querySelector('section').after(document.querySelector('section').cloneNode(true))");
+        tab.evaluate("document.querySelector('#views > section').after(document.querySelector('#views > section').cloneNode(true))");
         assert_eq!(tab.evaluate(NAMES)["twice"].as_array().unwrap().len(), 1, "{}", kind.name);
     }
 }

@@ -24,15 +24,15 @@ use crate::guards::{pages, read, root};
 /// What is not run, and how many lines of it there are.
 const NOT_RUN: &[(&str, usize)] = &[
     ("asks on a terminal", 1),
-    ("builds this clone", 15),
-    ("needs GPUs", 8),
+    ("builds this clone", 12),
+    ("needs GPUs", 2),
     ("needs Nsight Systems", 6),
     ("needs Slurm", 2),
     ("needs a Ray or Dask cluster", 2),
     ("needs a cluster", 2),
     ("needs a recording", 2),
-    ("needs the wheel; dist/check installs it", 8),
-    ("needs torchrun and GPUs", 4),
+    ("needs the wheel; dist/check installs it", 7),
+    ("needs torchrun and GPUs", 3),
 ];
 
 /// The programs that begin a command line in the middle of a text.

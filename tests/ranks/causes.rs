@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::simulated::{compare, each, pick};
 use crate::job::{How, Job, KERNELS, Late, Offsets, Part, StepSync, When};
-use crate::support::random::rounds;
+use crate::support::random::{is_long, rounds};
 
 const MLP: &str = "mlp.py(50): mlp";
 const ATTENTION: &str = "attention.py(30): attention";
@@ -270,26 +270,28 @@ fn check(causes: &[Cause], jobs_of_each: usize) {
 
 #[test]
 fn one_late_rank_is_found() {
-    check(&[Cause::EachStep, Cause::EachLayer, Cause::Kernel, Cause::Once], 4);
+    check(&[Cause::EachStep, Cause::EachLayer, Cause::Kernel, Cause::Once], 2);
 }
 
 /// A rank that is late just before the end of each step, where all wait for their GPUs: its own call waits for nothing, and the others' for it.
 #[test]
 fn a_rank_late_before_the_end_of_a_step_is_found() {
     let syncs = [StepSync::Stream, StepSync::Device, StepSync::Event, StepSync::Item, StepSync::PinnedItem];
-    check(&syncs.map(Cause::Before), 3);
+    check(&syncs.map(Cause::Before), 1);
 }
 
 /// Where most ranks are late, their peers are the few that are not.
 #[test]
 fn most_ranks_that_are_late_are_found() {
-    check(&[(3, 4), (5, 8), (7, 8)].map(|(late, of)| Cause::Most { late, of }), 4);
+    check(&[(3, 4), (5, 8), (7, 8)].map(|(late, of)| Cause::Most { late, of }), 2);
 }
 
 /// Of many ranks not all sets are compared: they grow by the rank that gains most.
 #[test]
 fn sets_of_many_ranks_are_found() {
-    check(&[1, 2, 8, 17, 33, 63].map(|late| Cause::Most { late, of: 64 }), 1);
+    let late = if is_long() { &[1, 2, 8, 17, 33, 63][..] } else { &[2, 33] };
+    let causes: Vec<Cause> = late.iter().map(|late| Cause::Most { late: *late, of: 64 }).collect();
+    check(&causes, 1);
 }
 
 /// Of a job of more than 200,000 nodes only the likeliest sets are asked about, and where they are late only afterwards.
@@ -304,24 +306,26 @@ fn what_happens_once_in_a_large_job_is_found() {
     let right = judge(&with, &Truth { ranks: vec![5], name: Some(MLP) }, &reruns, saving, length);
     let extent = reruns.findings[0].extent;
     assert!(right.is_all() && extent == Extent::Pieces, "{right:?} {extent:?} {:#?}", reruns.findings);
-    let quiet = compare(&quiet.make()).report().reruns.unwrap();
-    assert!(quiet.findings.is_empty(), "{:#?}", quiet.findings);
+    if is_long() {
+        let quiet = compare(&quiet.make()).report().reruns.unwrap();
+        assert!(quiet.findings.is_empty(), "{:#?}", quiet.findings);
+    }
 }
 
 /// A CPU that is slower in all it does is late in no function more than in others.
 #[test]
 fn a_slow_cpu_is_no_function() {
-    check(&[Cause::SlowCpu(1.1), Cause::SlowCpu(3.0)], 5);
+    check(&[Cause::SlowCpu(1.1), Cause::SlowCpu(3.0)], 2);
 }
 
 #[test]
 fn a_late_rank_is_found_beside_a_trace_that_lacks_a_step() {
-    check(&[Part::FirstStep, Part::LastStep].map(Cause::WithoutStep), 5);
+    check(&[Part::FirstStep, Part::LastStep].map(Cause::WithoutStep), 2);
 }
 
 #[test]
 fn where_nothing_is_late_nobody_is_named() {
-    let (jobs, [set, ..]) = count(&[Cause::Nothing], 20);
+    let (jobs, [set, ..]) = count(&[Cause::Nothing], 8);
     assert!(is_enough(set, jobs, NOBODY), "in {} of {jobs} jobs somebody is named", jobs - set);
 }
 

@@ -156,7 +156,7 @@ const WRONG: usize = 1;
 /// Jobs are compared, offsets are within what is printed, and nobody is blamed for what the clocks do.
 #[test]
 fn clocks_of_many_groups_are_found() {
-    let jobs = if is_long() { 400 } else { 40 };
+    let jobs = if is_long() { 400 } else { 12 };
     let found = each(0..jobs, |seed| outcome(&job(seed)));
     let jobs = found.len();
     let count = |of: &dyn Fn(&Outcome) -> bool| found.iter().filter(|(_, outcome)| of(outcome)).count();
@@ -211,7 +211,7 @@ fn drift_of_many_groups_is_found() {
 /// A trace of another run is never taken for one of this: the rank is left out, has no clock, or all are refused.
 #[test]
 fn another_run_is_refused() {
-    let jobs = if is_long() { 200 } else { 20 };
+    let jobs = if is_long() { 200 } else { 8 };
     let accepted = each(0..jobs, |seed| {
         // Two runs that differ by less than a few µs from step to step are the same to anybody.
         let this = Job { pp: 1, jitter_ns: 50_000, lose: 0, cut: None, steps: 10, ..job(seed) };
@@ -234,7 +234,7 @@ fn another_run_is_refused() {
 /// A graph of tensor and data parallel collectives on one stream, and no arguments: the ends show the groups, and so who is late.
 #[test]
 fn who_is_late_in_graphs_without_arguments() {
-    for seed in 0..rounds(6) as u64 {
+    for seed in 0..rounds(2) as u64 {
         let (tp, dp) = pick(seed, 1, &[(4, 4), (4, 2), (8, 2)]);
         let quiet = Job { tp, dp, steps: 12, layers: 6, graphs: true, arguments: false, seed, ..Job::default() };
         let quiet = Job { jitter_ns: 10_000, offsets: Offsets::Random { max_ns: 1_000_000 }, ..quiet };

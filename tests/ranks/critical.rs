@@ -62,7 +62,7 @@ pub(super) fn assert_adds_up(path: &CriticalPath) {
 
 /// Of jobs with and without something late, the share in a hundred whose path is the simulator's.
 fn check(clock: ClockMode, offsets: Offsets, least: usize) {
-    let found = each(0..rounds(20) as u64, |seed| {
+    let found = each(0..rounds(8) as u64, |seed| {
         let quiet = job(seed);
         let how = pick(seed, 20, &["function", "kernel", "slow", "sync", "nothing"]);
         let late = (how != "nothing").then(|| late(seed, how));

@@ -559,21 +559,6 @@ fn rules_that_are_listed_can_be_given() {
     }
 }
 
-/// What the first rules save together is what one rerun with all of them saves, whichever are on.
-#[test]
-fn combinations_of_rules_are_reruns() {
-    let (compared, _) = compared(2);
-    let found = compared.what_if(&[], Also::Combined(None)).unwrap().unwrap();
-    assert_eq!(found.answers, compared.what_if(&[], Also::Nothing).unwrap().unwrap().answers);
-    assert_eq!((found.combined.len(), found.combined[0]), (32, 0));
-    let rule = |at: usize| Rule::parse(&found.answers[at].rule).unwrap();
-    for mask in 1..32 {
-        let rules: Vec<Rule> = (0..5).filter(|at| mask & (1 << at) != 0).map(rule).collect();
-        let again = compared.what_if(&rules, Also::Nothing).unwrap().unwrap();
-        assert_eq!(found.combined[mask], again.answers[0].saves_ns, "{}", again.answers[0].rule);
-    }
-}
-
 #[test]
 fn rules_that_mean_nothing_are_refused() {
     for rule in

@@ -381,4 +381,13 @@ fn a_rank_that_is_left_out_for_its_damage_is_said_first() {
     let said = first(&traces);
     assert!(said[0].starts_with("Not here: rank 0. ") && said[0].ends_with("upper bounds."), "{said:?}");
     assert!(said[1].contains("rank0.json is cut off (copy it again, or record again)"), "{said:?}");
+    // With no other trace, what is missing may have had collectives; what is whole has none of that name.
+    for (command, args, code) in [
+        ("ranks", vec![traces[0].as_str()], 6),
+        ("what-if", vec![traces[0].as_str()], 6),
+        ("ranks", vec![traces[1].as_str(), "--kernel-name", "no_such_kernel"], 3),
+    ] {
+        let output = run(&[&[command][..], &args].concat());
+        assert_eq!(output.status.code(), Some(code), "{command} {args:?}: {}", stderr(&output));
+    }
 }

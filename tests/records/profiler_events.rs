@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::records::recorder::{EPOCH, Process};
 use crate::support::program::{run, stderr, stdout};
-use crate::support::schema::Schema;
+use crate::support::schema::{Schema, read};
 
 fn ask(process: &Process, query: &str) -> Vec<Value> {
     let output = run(&["sql", process.path.to_str().unwrap(), query, "--quiet", "--format", "json"]);
@@ -141,8 +141,7 @@ fn they_are_counted_by_kind() {
     let process = recorded(folder.path());
     let path = process.path.to_str().unwrap();
     let answer: Value = serde_json::from_str(&stdout(&run(&["records", path, "--json"]))).unwrap();
-    let schema: Value = serde_json::from_str(include_str!("../../schema/records.schema.json")).unwrap();
-    Schema::new(schema).unwrap().check(&answer).unwrap();
+    Schema::new(read("records")).unwrap().check(&answer).unwrap();
     let rows = answer["profiler_events"].as_array().unwrap();
     let row = |kind: &str| rows.iter().find(|row| row["kind"] == kind).unwrap();
     assert_eq!(rows.len(), 8);

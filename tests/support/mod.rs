@@ -28,7 +28,8 @@ pub(crate) fn shared() -> Option<PathBuf> {
     there.then_some(folder)
 }
 
-/// The JSON traces in that folder, by name, without the file that is not a trace.
+/// The JSON traces in that folder, by name, without the file that is not a trace: of the ranks of a job the first, whose program the others ran too;
+/// all where many rounds are asked for.
 pub(crate) fn real_traces(shared: &Path) -> Vec<(String, PathBuf)> {
     let mut traces: Vec<(String, PathBuf)> = std::fs::read_dir(shared.join("traces"))
         .unwrap()
@@ -40,6 +41,13 @@ pub(crate) fn real_traces(shared: &Path) -> Vec<(String, PathBuf)> {
         })
         .collect();
     traces.sort();
+    if !random::is_long() {
+        let job = |name: &str| {
+            let number = ["_rank", "_worker"].iter().find_map(|word| Some(name.find(word)? + word.len()));
+            number.map(|at| name[..at].to_owned()).unwrap_or_else(|| name.to_owned())
+        };
+        traces.dedup_by_key(|(name, _)| job(name));
+    }
     traces
 }
 

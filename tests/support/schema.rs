@@ -5,6 +5,7 @@
 //! schemas and answers with an independent validator.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -14,6 +15,19 @@ pub(crate) struct Schema {
     root: Value,
     /// The regular expressions of `pattern`, compiled once.
     patterns: BTreeMap<String, Regex>,
+}
+
+/// A schema of `schema/` by its name, with the definitions that it has in common with others within it.
+pub(crate) fn read(name: &str) -> Value {
+    let file = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema").join(format!("{name}.schema.json"));
+        let text = std::fs::read_to_string(path).unwrap();
+        serde_json::from_str::<Value>(&text.replace("\"common.schema.json#", "\"#")).unwrap()
+    };
+    let mut schema = file(name);
+    let own = schema.as_object_mut().unwrap().entry("$defs").or_insert_with(|| Map::new().into());
+    own.as_object_mut().unwrap().append(file("common")["$defs"].as_object_mut().unwrap());
+    schema
 }
 
 impl Schema {

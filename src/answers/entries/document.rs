@@ -116,7 +116,7 @@ fn findings(report: &EntryReport) -> Vec<Finding> {
         },
         evidence,
         advice: advice(report, rank, row),
-        link: Some(Link { text: "All ranks", view: "records", rank: Some(rank), ..Link::default() }),
+        link: Some(Link { text: "All ranks", view: "entries", rank: Some(rank), ..Link::default() }),
         ..Finding::default()
     };
     let slow = report.slow.iter().map(|slow| {

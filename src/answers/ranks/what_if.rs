@@ -11,7 +11,7 @@ use crate::attribution::selection::Pattern;
 use crate::names::kernels::kernel_beginning;
 use crate::replay::job::{Role, Times};
 use crate::replay::peers::Part;
-use crate::replay::question::{Question, as_many};
+use crate::replay::question::Question;
 use crate::replay::rank::{NodeKind, RankGraph, RankNode};
 use crate::replay::transplant;
 use crate::replay::transplant::RerunError;
@@ -20,10 +20,6 @@ use crate::time::Window;
 /// How many functions, kernels and stacks are tried if no rule is given, and how many answers there are at most.
 const TRIED: usize = 8;
 const ANSWERS: usize = 20;
-
-/// How many combinations of the first answers are rerun: of 5 rules, of a large job of 3.
-const COMBINATIONS: usize = 1 << 5;
-const LEAST_COMBINATIONS: usize = 1 << 3;
 
 /// Without a rule it is tried what half of the time would save.
 const HALF: f64 = 0.5;
@@ -52,10 +48,8 @@ enum RuleKind {
 #[derive(Debug, Clone, Copy)]
 pub enum Also<'r> {
     Nothing,
-    /// What the first answers save together, and when each slice is in the rerun of this rule, or of the first answer.
-    Combined(Option<&'r Rule>),
-    /// When each slice is in the rerun of the first answer.
-    Slices,
+    /// When each slice is in the rerun of this rule, or of the first answer.
+    Slices(Option<&'r Rule>),
 }
 
 /// What reruns of a job gave. Times are in ns.
@@ -74,10 +68,6 @@ pub struct WhatIf {
     pub answers: Vec<RuleAnswer>,
     /// How many rules were tried, if none was given, and save no more than the error.
     pub below_error: u64,
-    /// What the first answers save together, in ns, by a bit mask: position 5 is the rerun by the first and the third, applied in the order of the answers.
-    /// Empty unless [`Also::Combined`] is asked.
-    #[serde(skip)]
-    pub combined: Vec<i64>,
     /// The answer about the ranks without reruns: what is missing, and what is damaged.
     #[serde(skip)]
     pub report: RankReport,
@@ -218,7 +208,7 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn answer(&self, rules: &[Rule], also: Also<'_>) -> Result<WhatIf, String> {
-        let shown = if let Also::Combined(shown) = also { shown } else { None };
+        let shown = if let Also::Slices(shown) = also { shown } else { None };
         rules.iter().chain(shown).try_for_each(|rule| self.check(rule))?;
         let error = transplant::measure(self.question);
         let length = self.question.length();
@@ -236,7 +226,6 @@ impl Asked<'_> {
         let below_error = (tried - answers.len()) as u64;
         answers.truncate(ANSWERS.max(rules.len()));
         let (mut answers, by): (Vec<RuleAnswer>, Vec<Rule>) = answers.into_iter().unzip();
-        let combined = if matches!(also, Also::Combined(_)) { self.combined(&answers, &by) } else { Vec::new() };
         let first = if rules.is_empty() { &by[..by.len().min(1)] } else { rules };
         if rules.len() > 1 {
             let rule = rules.iter().map(Rule::text).collect::<Vec<_>>().join(", ");
@@ -246,23 +235,7 @@ impl Asked<'_> {
         let ranks = if matches!(also, Also::Nothing) { Vec::new() } else { self.rerun(&self.times(shown)) };
         let report = self.report.clone();
         let missing_ranks = report.absent.iter().flat_map(|absent| absent.ranks.iter().copied()).collect();
-        Ok(WhatIf { length_ns: length, steps, error, missing_ranks, answers, below_error, combined, report, ranks })
-    }
-
-    /// What the first answers save together, by bit mask.
-    fn combined(&self, answers: &[RuleAnswer], rules: &[Rule]) -> Vec<i64> {
-        let most = as_many(self.question.job, COMBINATIONS, LEAST_COMBINATIONS).ilog2() as usize;
-        let count = 1_usize << rules.len().min(most);
-        let several: Vec<usize> = (0..count).filter(|mask| mask.count_ones() > 1).collect();
-        let times = |at: usize| {
-            let chosen = rules.iter().enumerate().filter(|(rule, _)| several[at] >> rule & 1 == 1);
-            self.times(&chosen.map(|(_, rule)| rule.clone()).collect::<Vec<_>>())
-        };
-        let mut combined = vec![0; count];
-        answers.iter().take(most).enumerate().for_each(|(at, answer)| combined[1 << at] = answer.saves_ns);
-        let saved = self.question.saved(several.len(), times);
-        several.iter().zip(saved).for_each(|(mask, saves)| combined[*mask] = saves);
-        combined
+        Ok(WhatIf { length_ns: length, steps, error, missing_ranks, answers, below_error, report, ranks })
     }
 
     /// The recording beside a rerun.

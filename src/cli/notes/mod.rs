@@ -1,7 +1,6 @@
 //! Notes beside the answer, on standard error: how the load went, what an archive has, what was written. The files below have the notes on the
 //! window, and on what is missing from the answer and why.
 
-mod coverage;
 mod diff;
 mod missing;
 mod window;
@@ -9,6 +8,7 @@ mod window;
 use std::path::Path;
 
 use crate::answers::damage::lines::store_lines;
+use crate::answers::stacks::document::coverage::Line;
 use crate::damage::Damage;
 use crate::document::format::{count, duration, kernels, size, visible};
 use crate::export::cut::Copied;
@@ -19,12 +19,16 @@ use crate::run::inputs::is_named_like_a_trace;
 use crate::store::Store;
 use crate::time::Window;
 
-use super::terminal::{is_verbose, note, say};
+use super::terminal::{detail, is_verbose, note, say};
 
-pub(crate) use coverage::{coverage, joined, left_out, not_asked};
 pub(crate) use diff::{diff, exceeded, nothing_on_a_side, rank_changes};
 pub(crate) use missing::missing;
 pub(crate) use window::{window, window_text};
+
+/// How far to trust the stacks.
+pub(crate) fn coverage(lines: impl IntoIterator<Item = Line>) {
+    lines.into_iter().for_each(|(line, is_detail)| if is_detail { detail(&line) } else { note(&line) });
+}
 
 /// `Trace loaded: 62.4 MB in 0.2 s (312 MB/s), 239,093 events`
 pub(crate) fn loaded(loaded: &Loaded) {

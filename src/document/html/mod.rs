@@ -29,6 +29,9 @@ const BOOT: &str = include_str!(concat!(env!("OUT_DIR"), "/boot.js"));
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
 
+/// So many sentences of the verdict are above the picture.
+const FIRST_SENTENCES: usize = 2;
+
 /// The most rows that the page shows without scripts.
 pub(crate) const ROWS: usize = 10;
 
@@ -53,8 +56,6 @@ pub struct Page<'a> {
     pub(crate) shorten: Option<Box<dyn Fn(usize) -> io::Result<Documents> + 'a>>,
     /// Tables for spreadsheets, by the name of their document.
     pub(crate) tables: Documents,
-    /// The reruns of combinations of rules.
-    pub(crate) what_if: Option<Value>,
     /// The commands that give the content of each view.
     pub(crate) commands: Vec<Command>,
     /// Notes on what was left out or is damaged, and the notes of the document where no other document has what they say.
@@ -119,7 +120,7 @@ impl Page<'_> {
         tables.next().map_or(Ok(()), |table| write_top("top", table, out))?;
         writeln!(out, "<noscript>")?;
         tables.try_for_each(|table| write_top(table.id, table, out))?;
-        let embedded = markup::json(&serde_json::to_string(&self.embedded(packed, &above)?)?);
+        let embedded = markup::json(&serde_json::to_string(&self.embedded(packed)?)?);
         write!(
             out,
             "<p>The pictures and the rest of the tables need scripts, which this page has within itself.</p></noscript>\n\
@@ -132,7 +133,7 @@ impl Page<'_> {
     }
 
     /// The notes at the top of the page, with the verdict: on damage, which are not the answer's own, and all of a hang, which are the conditions of
-    /// its verdict. The others are in the view of how sure the answer is.
+    /// its verdict. The others say how sure the answer is.
     fn notes_above(&self) -> Vec<String> {
         let is_of_verdict = |note: &&String| self.kind == "hang" || !self.document.notes.contains(note);
         self.notes.iter().filter(is_of_verdict).cloned().collect()
@@ -143,11 +144,18 @@ impl Page<'_> {
         let Document { title, findings, facts, .. } = &self.document;
         writeln!(out, "<h1 id=\"verdict-title\">{}</h1>", escape(title))?;
         writeln!(out, "<p class=\"names\">{}</p>", name(&short_names(&self.names)))?;
-        let sentences = self.document.sentences().flat_map(str::lines);
-        sentences.map(visible).try_for_each(|text| writeln!(out, "<p>{}</p>", escape(&text)))?;
+        let sentences: Vec<String> =
+            self.document.sentences().flat_map(str::lines).map(|text| visible(text).into_owned()).collect();
+        let (first, others) = sentences.split_at(sentences.len().min(self.document.damage.len() + FIRST_SENTENCES));
+        first.iter().try_for_each(|text| writeln!(out, "<p>{}</p>", escape(text)))?;
+        write_notes(above, out)?;
+        writeln!(out, "<div id=\"picture\"></div>")?;
+        others.iter().try_for_each(|text| writeln!(out, "<p>{}</p>", escape(text)))?;
         if !findings.is_empty() {
             writeln!(out, "<h2>What to look at first</h2>\n<ol id=\"findings\">")?;
-            findings.iter().take(FINDINGS).try_for_each(|finding| self.write_finding(finding, out))?;
+            // Records list nothing else.
+            let most = if self.kind == "records" { usize::MAX } else { FINDINGS };
+            findings.iter().take(most).try_for_each(|finding| self.write_finding(finding, out))?;
             writeln!(out, "</ol>")?;
         }
         if !facts.is_empty() {
@@ -157,12 +165,10 @@ impl Page<'_> {
             }
             writeln!(out, "</dl>")?;
         }
-        write_notes(above, out)?;
         if !self.notes.is_empty() {
-            // With scripts they are in a view.
-            writeln!(out, "<noscript>")?;
+            writeln!(out, "<details id=\"trust\"><summary>How sure this is</summary>")?;
             write_notes(&self.notes, out)?;
-            writeln!(out, "</noscript>")?;
+            writeln!(out, "</details>")?;
         }
         writeln!(out, "</section>")
     }
@@ -201,7 +207,7 @@ impl Page<'_> {
     }
 
     /// The data that the script reads.
-    fn embedded(&self, packed: Packed, above: &[String]) -> io::Result<Value> {
+    fn embedded(&self, packed: Packed) -> io::Result<Value> {
         let files = |of: Vec<(&'static str, String)>, ending: &str| -> Map<String, Value> {
             let file =
                 |(of, data): (&str, String)| (of.to_owned(), json!({ "data": data, "file": format!("{of}.{ending}") }));
@@ -214,10 +220,7 @@ impl Page<'_> {
             "program": PROGRAM,
             "documents": files(packed.documents, "json"),
             "tables": files(packed.tables, "csv"),
-            "what_if": self.what_if,
             "commands": self.commands,
-            "notes": self.notes,
-            "notes_above": above,
             "labels": packed.labels,
             "telling": packed.telling,
             "sheets": packed.sheets,

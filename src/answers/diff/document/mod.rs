@@ -59,7 +59,7 @@ impl Answer for DiffAnswer<'_> {
     }
 
     fn page_tables(&self) -> Vec<Table> {
-        vec![page::table(self.diff, &page::labels_of(self.diff))]
+        vec![page::table(self.diff, &page::labels_of(self.diff)), summary::table(self.diff)]
     }
 
     fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {

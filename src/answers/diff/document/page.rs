@@ -3,9 +3,8 @@
 use std::io;
 
 use super::DiffAnswer;
-use super::measure::value;
 use crate::answers::cost::Order;
-use crate::answers::diff::delta::{Per, growth};
+use crate::answers::diff::delta::{Per, SideTotals};
 use crate::answers::diff::{Change, Diff};
 use crate::answers::stacks::origin::labels;
 use crate::document::answer::Answer;
@@ -41,13 +40,20 @@ pub(super) fn labels_of(diff: &Diff) -> Vec<Vec<String>> {
 
 /// The context is the stack's label.
 const COLUMNS: &[Column<Change, String>] = &[
-    number("", "count before").read(|of, _| Cell::Text(value(of.before, Order::Count))),
-    number("", "after").read(|of, _| Cell::Text(value(of.after, Order::Count))),
-    number("", "exposed before").read(|of, _| Cell::Text(value(of.before, Order::Exposed))),
-    number("", "after").read(|of, _| Cell::Text(value(of.after, Order::Exposed))),
-    number("", "change").read(|of, _| Cell::Text(growth(Order::Exposed, of.growth(Order::Exposed)))),
+    number("", "count before").read(|of, _| each(of.before, Order::Count)),
+    number("", "count after").read(|of, _| each(of.after, Order::Count)),
+    number("", "GPU time before").read(|of, _| each(of.before, Order::GpuTime)),
+    number("", "GPU time after").read(|of, _| each(of.after, Order::GpuTime)),
+    number("", "exposed before").read(|of, _| each(of.before, Order::Exposed)),
+    number("", "exposed after").read(|of, _| each(of.after, Order::Exposed)),
+    number("", "change").means("Of the exposed time").read(|of, _| Cell::Growth(of.growth(Order::Exposed))),
     name("from").read(|_, label| Cell::Text(label.clone())),
 ];
+
+fn each(side: Option<SideTotals>, measure: Order) -> Cell {
+    let cell = if measure == Order::Count { Cell::Ratio } else { Cell::Nanos };
+    Cell::some(side, |side| cell(side.by(measure)))
+}
 
 pub(super) fn table(diff: &Diff, labels: &[Vec<String>]) -> Table {
     let title = match diff.per {

@@ -64,6 +64,11 @@ pub(crate) fn damaged(diff: &Diff) -> Vec<String> {
 
 /// Writes the table.
 pub(crate) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}", table(diff).text(None))
+}
+
+/// Both sides and their change.
+pub(super) fn table(diff: &Diff) -> Table {
     let sides = [&diff.before, &diff.after];
     let whole = match sides.map(|side| side.summary.gpu_span) {
         [Some(_), Some(_)] => Time { label: "GPU span", get: |side| side.summary.wall_ns, is_share: false },
@@ -91,5 +96,5 @@ pub(crate) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     counts(what, sides.map(|side| Some(side.stacks as f64)));
     counts(" new", [None, Some(diff.new as f64)]);
     counts(" vanished", [Some(diff.vanished as f64), None]);
-    writeln!(out, "{}", Table::new("sides", "Both sides", COLUMNS, rows.iter().map(|row| (row, ()))).text(None))
+    Table::new("sides", "Both sides", COLUMNS, rows.iter().map(|row| (row, ())))
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
-use super::changes_tables::{compared, csv, growth, stacks, tables, time};
+use super::changes_tables::{all, compared, csv, growth, tables, time};
 use crate::answers::OnPage;
 use crate::answers::cost::Order;
 use crate::answers::diff::delta::value;
@@ -94,6 +94,10 @@ impl Answer for ChangesAnswer<'_> {
         tables(self.changes)
     }
 
+    fn page_tables(&self) -> Vec<Table> {
+        all(self.changes)
+    }
+
     fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
         csv(self.changes, out)
     }
@@ -101,7 +105,6 @@ impl Answer for ChangesAnswer<'_> {
     fn page(&self) -> io::Result<Page<'_>> {
         let names = format!("{} → {}", self.changes.before.trace, self.changes.after.trace);
         Ok(Page {
-            sheets: vec![stacks(self.changes)],
             labels: self.changes.stacks.iter().map(|stack| vec![label(stack)]).collect(),
             commands: self.on_page.commands(
                 "diff",

@@ -103,14 +103,19 @@ fn runs(changes: &RankChanges) -> Table {
 }
 
 /// The stacks by the change of their waiting.
-pub(crate) fn stacks(changes: &RankChanges) -> Table {
+fn stacks(changes: &RankChanges) -> Table {
     let rows = changes.stacks.iter().map(|stack| (stack, ()));
     Table::new("changes", "Stacks by the change of their waiting", STACKS, rows)
 }
 
+/// With the first stacks alone.
 pub(crate) fn tables(changes: &RankChanges) -> Vec<Table> {
+    all(changes).into_iter().map(|table| if table.id == "changes" { table.first(Some(MOST)) } else { table }).collect()
+}
+
+pub(crate) fn all(changes: &RankChanges) -> Vec<Table> {
     let ranks = Table::new("ranks", "Ranks", RANKS, changes.ranks.iter().map(|rank| (rank, ())));
-    vec![runs(changes), ranks, stacks(changes).first(Some(MOST))]
+    vec![runs(changes), ranks, stacks(changes)]
 }
 
 /// A row of either kind, with its waits before and after.

@@ -88,8 +88,6 @@ struct Kernel {
     stack: u64,
     /// When its launch returned, in ns since the kernel's start: negative if before it.
     launch: Option<Ns>,
-    busy: Ns,
-    idle: Ns,
     rerun: Moved,
 }
 
@@ -297,8 +295,6 @@ impl Drawing for Lanes {
         rows.plain("waited", kernels().map(|kernel| kernel.waited.map_or(0, |waited| 1 + waited.0.max(0) as u64)));
         rows.plain("stack", kernels().map(|kernel| kernel.stack));
         rows.signed("launch", kernels().map(|kernel| kernel.launch.map_or(0, |launch| launch.0)));
-        rows.plain("busy", kernels().map(|kernel| kernel.busy.0.max(0) as u64));
-        rows.plain("idle", kernels().map(|kernel| kernel.idle.0.max(0) as u64));
         let mut steps = Columns::default();
         steps.near("start", self.steps.iter().map(|step| step.start.0));
         steps.plain("dur", self.steps.iter().map(|step| step.duration().0 as u64));
@@ -408,8 +404,6 @@ fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank:
         waited: time.waited,
         stack: of.stack.map_or(0, |stack| of_stack[rank][stack as usize]),
         launch: time.launch.map(|launch| timeline.ranks[rank].launches[launch].window.end - time.window.start),
-        busy: of.busy_before,
-        idle: of.idle_before,
         rerun: Moved::default(),
     }
 }
@@ -432,8 +426,6 @@ mod tests {
             waited: Some(Ns(30 - start)),
             stack: 0,
             launch: None,
-            busy: Ns::ZERO,
-            idle: Ns::ZERO,
             rerun: Moved::default(),
         };
         let kernels = [(0, 10), (1, 30)].map(kernel).into();
@@ -464,7 +456,6 @@ mod tests {
             error: None,
             answers: Vec::new(),
             below_error: 0,
-            combined: Vec::new(),
             ranks,
             missing_ranks: Vec::new(),
             report: RankReport::default(),

@@ -36,7 +36,7 @@ pub(crate) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
         if let Some((rank, collective)) = worst {
             let text = "A collective at which the others waited for it";
             let (rank, collective) = (Some(rank), Some(collective));
-            finding.link = Some(Link { text, view: "collective", rank, collective, ..Link::default() });
+            finding.link = Some(Link { text, view: "timeline", rank, collective, ..Link::default() });
         }
     }
     let mut tables = vec![("ranks", RankAnswer::new(compared, report, name).bytes(Form::Csv)?)];
@@ -50,7 +50,7 @@ pub(crate) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
     sheets.sort_by_key(|table| table.id != "waits");
     // Nothing can be wrong with a rule that names ranks of the job, or without one.
     let shown = best_rule(report).and_then(|rule| Rule::parse(&rule).ok());
-    let reruns = compared.what_if(&[], Also::Combined(shown.as_ref())).ok().flatten();
+    let reruns = compared.what_if(&[], Also::Slices(shown.as_ref())).ok().flatten();
     let reruns = reruns.filter(|found| !found.answers.is_empty());
     if let Some(found) = &reruns {
         sheets.push(what_if::table(found));
@@ -63,7 +63,6 @@ pub(crate) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
     Ok(Page {
         kind: "ranks",
         names: name.to_owned(),
-        document,
         sheets,
         documents: documents(compared, report, stacks, name)?,
         shorten: Some(Box::new(move |most| {
@@ -73,14 +72,14 @@ pub(crate) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
             documents(compared, &short, stacks.map(|stacks| stacks.first(most)).as_ref(), name)
         })),
         tables,
-        what_if: reruns.as_ref().map(|found| what_if::combined(found, &what_if_command(on_page))),
         commands: commands(on_page, stacks.is_some(), reruns.is_some(), rule.as_deref()),
-        notes: on_page.notes.clone(),
+        notes: [&document.notes[..], &on_page.notes].concat(),
         labels,
         telling: stacks
             .map_or_else(|| report.stacks.iter().flat_map(|stack| stack.telling.iter().cloned()).collect(), telling),
         streams: streams(on_page, stacks),
         lanes: Some(Box::new(lanes)),
+        document,
     })
 }
 
@@ -115,7 +114,7 @@ fn commands(on_page: &OnPage, has_stacks: bool, has_reruns: bool, rule: Option<&
         command("ranks", "Who waits for whom, as text", ranks("")),
         command("ranks", "Everything, for programs", ranks(" --format json --output ranks.json")),
         command(
-            "collective",
+            "timeline",
             "All ranks side by side on one clock, for ui.perfetto.dev",
             ranks(" --format perfetto --output ranks.json.gz"),
         ),

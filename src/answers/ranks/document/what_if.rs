@@ -3,7 +3,6 @@
 use std::io;
 
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::name_lanes;
 use super::verdict::damaged;
@@ -13,7 +12,7 @@ use crate::chrome::{TraceWriter, Track};
 use crate::document::answer::{Answer, no_such_form};
 use crate::document::findings::Document;
 use crate::document::form::Form;
-use crate::document::format::{count, duration, percent, shell_word, visible};
+use crate::document::format::{count, duration, percent, visible};
 use crate::document::table::{Cell, Column, Table, number, words, write_csv};
 use crate::time::{Ns, Window};
 
@@ -78,21 +77,6 @@ fn rows(found: &WhatIf) -> impl Iterator<Item = (&RuleAnswer, Ns)> {
 /// A row for each rule.
 pub(crate) fn table(found: &WhatIf) -> Table {
     Table::new("what-if", "What if", COLUMNS, rows(found))
-}
-
-/// What a page needs to switch the first rules on and off: `combined_ns` is what they save together, by bit mask of the rows of the table, and `options` name
-/// them to `command`, in the order in which they are applied.
-pub(crate) fn combined(found: &WhatIf, command: &str) -> Value {
-    let option = |answer: &RuleAnswer| format!(" --if {}", shell_word(&answer.rule));
-    let most = found.combined.len().ilog2() as usize;
-    json!({
-        "length_ns": found.length_ns,
-        "steps": found.steps,
-        "error_share": found.error.map(|error| error.of_saving(found.steps)),
-        "combined_ns": found.combined,
-        "command": command,
-        "options": found.answers.iter().take(most).map(option).collect::<Vec<_>>(),
-    })
 }
 
 impl Answer for WhatIfAnswer<'_> {

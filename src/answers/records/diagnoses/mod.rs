@@ -13,7 +13,7 @@ use crate::answers::hang::document::warned;
 use crate::answers::hang::{NcclWarning, Outcome, hang, merged};
 use crate::answers::recording;
 use crate::answers::recording::{Loss, words};
-use crate::document::findings::{Finding, FindingKind, Link, Place};
+use crate::document::findings::{Finding, FindingKind, Place};
 use crate::document::format::{ranks, size, visible};
 use crate::operation::Source;
 use crate::operations::communicators::Communicators;
@@ -34,7 +34,6 @@ fn problem(
         what,
         place: Place { ranks: ranks.into_iter().collect(), ..Place::default() },
         advice: advice.map(str::to_owned),
-        link: Some(Link { text: "The operations", view: "records", ..Link::default() }),
         ..Finding::default()
     }
 }

@@ -4,7 +4,7 @@ use super::flows;
 use super::sentences::sentences;
 use crate::answers::records::RecordsReport;
 use crate::answers::records::flows::FlowRunReport;
-use crate::document::findings::{Document, Finding, FindingKind, Link};
+use crate::document::findings::{Document, Finding, FindingKind};
 use crate::document::format::count;
 
 /// What all forms say.
@@ -35,7 +35,6 @@ fn flow_findings(report: &RecordsReport) -> impl Iterator<Item = Finding> {
         cost: flows::folder(run).to_owned(),
         what: run.findings.first().map_or(String::new(), |first| first.what.clone()),
         evidence: run.findings.iter().skip(1).map(|finding| finding.what.clone()).collect(),
-        link: Some(Link { text: "The folders", view: "records", ..Link::default() }),
         ..Finding::default()
     })
 }

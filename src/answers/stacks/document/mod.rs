@@ -1,5 +1,6 @@
 //! The stacks of a window, or groups of its kernels: one file per form.
 
+pub mod coverage;
 mod findings;
 pub(crate) mod flame;
 mod grouping;
@@ -25,6 +26,7 @@ pub(crate) use page::{document as page_documents, labels_of, tables as page_tabl
 use super::data::StackReport;
 use super::weight::Weight;
 use crate::answers::OnPage;
+use crate::attribution::launches::WindowOn;
 use crate::document::Screen;
 use crate::document::answer::{Answer, no_such_form};
 use crate::document::findings::Document;
@@ -41,6 +43,8 @@ pub struct StacksAnswer<'a> {
     pub weight: Weight,
     /// How many callers above the launch the script's form has; `None` for all.
     pub depth: Option<usize>,
+    /// What the window selects kernels by.
+    pub window_on: WindowOn,
     /// What a page shows besides.
     pub on_page: OnPage,
 }
@@ -48,7 +52,14 @@ pub struct StacksAnswer<'a> {
 impl<'a> StacksAnswer<'a> {
     /// An answer with the defaults for a file: flame graphs by GPU time, all callers.
     pub fn new(report: &'a StackReport, trace: &'a str) -> Self {
-        StacksAnswer { report, trace, weight: Weight::Gpu, depth: None, on_page: OnPage::default() }
+        StacksAnswer {
+            report,
+            trace,
+            weight: Weight::Gpu,
+            depth: None,
+            window_on: WindowOn::Launch,
+            on_page: OnPage::default(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use super::streams::Streams;
-use super::{StacksAnswer, grouping, table};
+use super::{StacksAnswer, coverage, grouping, table};
 use crate::answers::stacks::data::{Stack, StackReport};
 use crate::answers::stacks::origin::Names;
 use crate::document::answer::Answer;
@@ -15,6 +15,9 @@ use crate::document::table::Table;
 pub(crate) fn stacks<'a>(answer: &'a StacksAnswer<'_>) -> io::Result<Page<'a>> {
     let StacksAnswer { report, trace, ref on_page, .. } = *answer;
     let mut page = answer.page_of("stacks", trace.to_owned(), &on_page.notes)?;
+    let lines = coverage::lines(report, answer.window_on).into_iter().map(|(line, _)| line);
+    page.document.notes.extend(lines);
+    page.notes.splice(..0, page.document.notes.iter().cloned());
     page.document.verdict.splice(..0, on_page.reason.clone());
     let texts = [
         ("The stacks, as text", ""),

@@ -3,52 +3,43 @@
 // A view that fails reports it in place, and the others still work. Nothing is fetched or stored: the state is in the address.
 
 import { mountCommands, copyText } from './commands.js';
-import { mountDiff } from './diff.js';
 import { choice, el, nameNode } from './dom.js';
 import { shortFrame, visible } from './format.js';
 import { mountHang } from './hang.js';
-import { mountHeat } from './heat.js';
 import { mountIcicle } from './icicle.js';
-import { mountLanes } from './lanes.js';
-import { mountMatrix } from './matrix.js';
+import { mountHeat, mountPairs } from './matrix.js';
 import { loadCharts, loadModel } from './model.js';
-import { mountRecords } from './records.js';
-import { mountScatter } from './scatter.js';
-import { mountSheet } from './sheet.js';
+import { pictureBars } from './picture.js';
+import { mountStacks } from './stacks.js';
 import { State, write } from './state.js';
-import { mountTable } from './table.js';
+import { mountSheet } from './table.js';
 import { mountTimeline } from './timeline.js';
-import { mountTrust } from './trust.js';
-import { mountWhatIf, whatIfRules } from './what_if.js';
 
 // In page order. `null` marks where the charts are unpacked, so that the first views need not wait for them, and where the other tables are.
 const APP_VIEWS = [
   ['hang', mountHang],
-  ['diff', mountDiff],
-  ['steps', mountSheet('steps', 'step', 'steps')],
-  ['stacks', mountTable],
-  ['ranks', mountSheet('ranks')],
+  ['sides', mountSheet('sides', 'What differs over all that was measured?')],
+  ['runs', mountSheet('runs', 'What differs over all ranks?')],
+  ['ranks', mountSheet('ranks', 'Which rank waits, and for which do others wait?', 'rank')],
+  ['steps', mountSheet('steps', 'Which step takes longest, and what does it consist of?', 'step')],
+  ['stacks', mountStacks],
   ['icicle', mountIcicle],
+  ['what-if', mountSheet('what-if', 'What would the job take if something were different? Each row is a rerun with one rule; what several save does not add up.')],
   ['charts', null],
   ['heat', mountHeat],
-  ['collective', mountLanes],
-  ['pipeline', mountSheet('pipeline')],
-  ['critical', mountSheet('critical')],
-  ['what-if', mountWhatIf],
   ['timeline', mountTimeline],
-  ['sizes', mountScatter],
-  ['pairs', mountMatrix],
-  ['records', mountRecords],
+  ['critical', mountSheet('critical', 'What does the length of the job consist of?')],
+  ['pairs', mountPairs],
+  ['pipeline', mountSheet('pipeline', 'What do the stages of the pipeline compute, and for how long are they idle?')],
   ['tables', null],
-  ['trust', mountTrust],
   ['commands', mountCommands],
 ];
 
+// So many views are open; those after them are one click away, and the commands are always open.
+const APP_OPEN = 7;
+
 // Tables that a view shows in another form. Every other table has a view of its own.
 const APP_DRAWN = ['stacks', 'waits', 'changes', 'hung'];
-
-// Views that show everything that the static table at the top has.
-const APP_TABLES = ['stacks', 'hang', 'diff', 'records'];
 
 // The screen's own theme, which the address does not name, and the others.
 const APP_THEMES = ['auto', 'light', 'dark'];
@@ -58,10 +49,8 @@ function appAlert(what, error) {
   return el('p', { role: 'alert', class: 'alert' }, nameNode(text));
 }
 
-// Comparisons have no list of stacks: there `id` is a position among the changes.
-function appStackName({ stacks, docs }, id) {
-  const changes = docs.diff?.changes ?? docs['ranks-diff']?.stacks;
-  const name = stacks[id]?.label ?? changes?.[id]?.headline;
+function appStackName({ stacks }, id) {
+  const name = stacks[id]?.label;
   return name ? shortFrame(name) : `number ${id + 1}`;
 }
 
@@ -78,7 +67,6 @@ const APP_CHOSEN = [
   ['rank', 'Rank', (model, rank) => String(rank)],
   ['step', 'Step', (model, step) => model.steps?.names[step] ?? String(step)],
   ['collective', 'Collective', appCollectiveName],
-  ['rules', 'Rules', (model, rules) => whatIfRules(model, rules).join(', ') || 'none'],
 ];
 
 function appChosen(model, state) {
@@ -104,6 +92,7 @@ class App {
     this.state = new State(window);
     this.views = [];
     this.root = document.getElementById('views');
+    this.more = el('details', { id: 'more', ontoggle: () => this.paint() }, el('summary', null, 'More tables'));
     this.links = el('ul');
     this.chosen = el('div', { class: 'chosen-list', role: 'status', 'aria-label': 'What is chosen' });
     const copy = el('button', { type: 'button', class: 'small', onclick: () => copyText(this.address(), copy) }, 'Copy link to this view');
@@ -120,6 +109,9 @@ class App {
     const verdict = document.getElementById('verdict');
     if (verdict) this.link('verdict', 'Verdict');
     this.listen();
+    // A pipeline's picture is its schedule.
+    const bars = this.model.docs.ranks?.pipeline ? null : pictureBars(this.model);
+    if (bars) document.getElementById('picture').append(bars);
     for (const [id, mount] of APP_VIEWS) {
       if (mount) this.mount(id, mount);
       else if (id === 'charts') await this.loadCharts();
@@ -142,7 +134,6 @@ class App {
 
   /** Mounts the tables that no other view shows. */
   mountTables() {
-    if (document.getElementById('records')) return;
     const known = [...APP_DRAWN, ...APP_VIEWS.map(([id]) => id)];
     const others = Object.keys(this.model.sheets).filter((id) => !known.includes(id));
     others.forEach((id) => this.mount(id, mountSheet(id)));
@@ -152,12 +143,18 @@ class App {
     try {
       const view = mount(this.model, this.state);
       if (!view) return;
-      this.root.append(view.node);
+      // Without bars, the drawing is the picture of the first screen.
+      const picture = document.getElementById('picture');
+      const isPicture = (id === 'timeline' || id === 'hang') && picture.childElementCount === 0;
+      const isClosed = id !== 'commands' && this.root.childElementCount >= APP_OPEN;
+      if (isClosed) this.root.append(this.more);
+      (isPicture ? picture : isClosed ? this.more : this.root).append(view.node);
       this.views.push(view);
       this.link(view.id, view.title);
       view.paint();
       view.update(this.state, new Set(Object.keys(this.state.now)));
-      if (APP_TABLES.includes(id)) document.getElementById('top')?.setAttribute('hidden', '');
+      // The static table at the top is one of the views now.
+      if (view.node.querySelector('table')) document.getElementById('top')?.remove();
     } catch (error) {
       console.error(error);
       this.root.append(appAlert(`The view “${id}” cannot be shown`, error));
@@ -185,7 +182,7 @@ class App {
 
   /** The address of this view, including the part of the page on the screen, without the theme, which its next reader chooses. */
   address() {
-    const parts = [...this.root.querySelectorAll(':scope > section')];
+    const parts = this.views.map(({ node }) => node).sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top);
     const shown = parts.find((part) => part.getBoundingClientRect().bottom > innerHeight / 3);
     const view = scrollY > 0 && shown ? shown.id : null;
     return location.href.replace(/#.*/, '') + write({ ...this.state.now, view, theme: null });
@@ -209,11 +206,15 @@ class App {
 
   scroll() {
     const part = document.getElementById(this.state.get('view'));
-    if (!part || !(this.root.contains(part) || part.id === 'verdict')) return;
+    if (!part?.matches('main section, main details')) return;
+    if (part.closest('details:not([open])')) {
+      part.closest('details').open = true;
+      this.paint();
+    }
     part.scrollIntoView({ block: 'start' });
     // A selected row may be below the visible part of the table.
     part.querySelector('tr [aria-current]:not([aria-current="false"])')?.closest('tr').scrollIntoView({ block: 'nearest' });
-    const title = part.querySelector('h2[tabindex], h1');
+    const title = part.querySelector('h2[tabindex], h1, summary');
     if (title?.tabIndex === -1) title.setAttribute('tabindex', '-1');
     title?.focus({ preventScroll: true });
   }
@@ -245,6 +246,7 @@ class App {
     for (const [event, printing] of [['beforeprint', true], ['afterprint', false]]) {
       addEventListener(event, () => {
         document.documentElement.classList.toggle('printing', printing);
+        this.more.open ||= printing;
         this.paint();
       });
     }

@@ -1,5 +1,5 @@
 // What all charts share: a canvas that follows its box's width and the screen's pixel ratio, colours from the style sheet, text that fits,
-// time axes, and zooming along x. Charts draw in CSS pixels; drawings of many rows are binned to pixels first.
+// time axes, and zooming along x. Charts draw in CSS pixels.
 
 import { duration, visible } from './format.js';
 import { el } from './dom.js';
@@ -163,21 +163,6 @@ export function rampAt(share) {
   return share > 0 ? Math.max(1, Math.round(Math.sqrt(share) * 255)) * 3 : 0;
 }
 
-/** Hatching in a colour, for waiting. */
-export function hatch(context, colour) {
-  const tile = el('canvas', { width: 6, height: 6 });
-  const on = tile.getContext('2d');
-  on.strokeStyle = colour;
-  on.lineWidth = 1.6;
-  on.beginPath();
-  for (const x of [-6, 0, 6]) {
-    on.moveTo(x - 1, 7);
-    on.lineTo(x + 7, -1);
-  }
-  on.stroke();
-  return context.createPattern(tile, 'repeat');
-}
-
 /** About this many round values between two: their step is 1, 2 or 5 times a power of ten. */
 export function ticks(from, to, about) {
   const rough = (to - from) / Math.max(1, about);
@@ -190,7 +175,7 @@ export function ticks(from, to, about) {
 }
 
 /** A time on an axis: in the unit of the largest time, with the decimals that the step needs. */
-export function axisTime(ns, step, largest) {
+function axisTime(ns, step, largest) {
   const [unit, name] = largest < 1e3 ? [1, 'ns'] : largest < 1e6 ? [1e3, 'µs'] : largest < 1e9 ? [1e6, 'ms'] : [1e9, 's'];
   return `${(ns / unit).toFixed(Math.max(0, Math.min(9, Math.ceil(Math.log10(unit / step) - 1e-9))))} ${name}`;
 }
@@ -218,7 +203,7 @@ export function apart(ns, later = 'later', earlier = 'before') {
 }
 
 /**
- * Zooming along x: the wheel (on a focused chart, or with Ctrl), + and -, Home; dragging, and Shift with ← or →, pan.
+ * Zooming along x: the wheel (on a focused chart, or with Ctrl), + and -, W and S, Home; dragging, A and D pan.
  * `chart` has extent() and window() as [from, to], plot() as [left, right] in pixels, set(from, to), home(), point(x, y, isChosen), leave(),
  * key(event).
  */
@@ -253,11 +238,11 @@ function zoomKeys(canvas, chart, { zoom, pan }) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const cursor = chart.cursor ? chart.cursor() : null;
     const wide = chart.plot()[1] - chart.plot()[0];
-    if (event.key === '+' || event.key === '=') zoom(0.5, cursor);
-    else if (event.key === '-' || event.key === '_') zoom(2, cursor);
+    if (['+', '=', 'w'].includes(event.key)) zoom(0.5, cursor);
+    else if (['-', '_', 's'].includes(event.key)) zoom(2, cursor);
     else if (event.key === 'Home') chart.home();
-    else if (event.shiftKey && event.key === 'ArrowLeft') pan(-wide / 5);
-    else if (event.shiftKey && event.key === 'ArrowRight') pan(wide / 5);
+    else if (event.key === 'a') pan(-wide / 5);
+    else if (event.key === 'd') pan(wide / 5);
     else if (!chart.key(event)) return;
     event.preventDefault();
   });
@@ -315,7 +300,7 @@ export function zoomButtons({ zoom, pan }, chart) {
 }
 
 /**
- * The pointer and keys of a chart of cells: `chart` has point(x, y, isChosen), leave(), move(columns, rows), choose(), zoom(factor), reset().
+ * The pointer and keys of a chart of cells: `chart` has point(x, y, isChosen), leave(), move(columns, rows), choose().
  */
 export function gridChart(canvas, chart) {
   const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], PageUp: [0, -20], PageDown: [0, 20] };
@@ -332,71 +317,27 @@ export function gridChart(canvas, chart) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (MOVES[event.key]) chart.move(...MOVES[event.key]);
     else if (event.key === 'Enter' || event.key === ' ') chart.choose();
-    else if (event.key === '+' || event.key === '=') chart.zoom(0.5);
-    else if (event.key === '-' || event.key === '_') chart.zoom(2);
-    else if (event.key === 'Home') chart.reset();
     else return;
     event.preventDefault();
   });
 }
 
-/** Tens of thousands of rectangles: written to pixels and put on the canvas at once. `colour` comes from `packed`. */
-export function pixelField(context, left, top, width, height) {
-  const ratio = context.getTransform().a || 1;
-  const [wide, tall] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
-  const image = new ImageData(wide, tall);
-  const pixels = new Uint32Array(image.data.buffer);
-  return {
-    fill(x0, x1, y0, y1, colour) {
-      const from = Math.max(0, Math.floor((x0 - left) * ratio));
-      const to = Math.min(wide, Math.max(from + 1, Math.round((x1 - left) * ratio)));
-      const first = Math.max(0, Math.round((y0 - top) * ratio));
-      const last = Math.min(tall, Math.max(first + 1, Math.round((y1 - top) * ratio)));
-      for (let y = first; y < last; y += 1) pixels.fill(colour, y * wide + from, y * wide + to);
-    },
-    done() {
-      const canvas = el('canvas', { width: wide, height: tall });
-      canvas.getContext('2d').putImageData(image, 0, 0);
-      context.drawImage(canvas, left, top, width, height);
-    },
-  };
-}
-
-/** A CSS colour as a pixel of `pixelField`. */
-export function packed(colour) {
-  const [r, g, b, a] = channels(colour);
-  return ((a << 24) | (b << 16) | (g << 8) | r) >>> 0;
-}
-
-/** A key for the drawing: `[colour name, text, is hatched]` as squares with labels. */
+/** A key for the drawing: `[colour name, text]` as squares with labels. */
 export function drawKey(context, items, x, y, shown, right) {
   let [at, line] = [x, y];
-  for (const [name, text, isHatched] of items) {
+  for (const [name, text] of items) {
     const wide = 20 + context.measureText(text).width + 14;
     if (at + wide > right && at > x) [at, line] = [x, line + 17];
-    context.fillStyle = isHatched ? hatch(context, shown[name]) : shown[name];
+    context.fillStyle = shown[name];
     context.fillRect(at, line - 5, 14, 10);
-    if (isHatched) {
-      context.strokeStyle = shown[name];
-      context.strokeRect(at + 0.5, line - 4.5, 13, 9);
-    }
     context.fillStyle = shown.muted;
     context.fillText(text, at + 19, line);
     at += wide;
   }
-  return line;
 }
 
 /** A heading of details in the colour of text. */
 export function inText(summary) {
   summary.style.color = 'var(--fg)';
   return summary;
-}
-
-/** Two parts side by side if there is room. */
-export function beside(wide, narrow) {
-  const node = el('div', {}, wide, narrow);
-  Object.assign(node.style, { display: 'flex', flexWrap: 'wrap', gap: '0 28px' });
-  Object.assign(wide.style, { flex: '1 1 380px', minWidth: '0', maxWidth: '820px' });
-  return node;
 }

@@ -34,7 +34,7 @@ function commandsCopySelected(text, shown) {
 }
 
 /** Offers a file for download. */
-export function download(name, type, text) {
+function download(name, type, text) {
   const url = URL.createObjectURL(new Blob([text], { type }));
   const link = el('a', { href: url, download: name });
   document.body.append(link);
@@ -44,7 +44,7 @@ export function download(name, type, text) {
 }
 
 /** A command, with a button that copies it, as an item of a list. */
-export function commandsItem({ text, what }) {
+function commandsItem({ text, what }) {
   const code = el('code', null, nameNode(text));
   const button = el('button', { type: 'button', class: 'small', 'aria-label': `Copy: ${what}`, onclick: () => copyText(text, button, code) }, 'Copy');
   return el('li', null, el('p', { class: 'what' }, nameNode(what)), el('div', { class: 'command' }, code, button));

@@ -3,8 +3,11 @@
 import { el, nameNode, scrollBox } from './dom.js';
 import { bandwidth, count, duration, percent, size } from './format.js';
 
+// The most characters of a frame: compiled code has names of any length.
+const DETAIL_NAME = 400;
+
 /** A table of few rows. Columns are `[title, isNumber]`; cells are texts (or names), or nodes. Without a title it still has an accessible name. */
-export function smallTable(title, columns, rows, name = title) {
+function smallTable(title, columns, rows, name = title) {
   const cell = (value, at) => el('td', { class: columns[at][1] ? 'number' : null }, value instanceof Node ? value : nameNode(value ?? ''));
   const head = el('tr', null, columns.map(([text, isNumber]) => el('th', { scope: 'col', class: isNumber ? 'number' : null }, text)));
   const body = rows.map((row) => el('tr', null, row.map(cell)));
@@ -13,22 +16,27 @@ export function smallTable(title, columns, rows, name = title) {
 }
 
 /** A list of terms, each `[term, text]`; terms without a text are left out. */
-export function termList(terms) {
+function termList(terms) {
   const known = terms.filter(([, text]) => text);
   return el('dl', { class: 'compact' }, known.flatMap(([term, text]) => [el('dt', null, term), el('dd', null, nameNode(text))]));
 }
 
 /** A map of counts as text, the largest first: `all_reduce ×291, all_gather ×3`. */
-export function countsText(counts) {
+function countsText(counts) {
   const known = Object.entries(counts ?? {}).sort((a, b) => b[1] - a[1]);
   return known.map(([name, n]) => (known.length === 1 ? name : `${name} ×${count(n)}`)).join(', ');
+}
+
+/** A text without its middle, if it is longer than a call stack can show. */
+function detailShort(text) {
+  return text.length <= DETAIL_NAME ? text : `${text.slice(0, DETAIL_NAME / 2)}…${text.slice(1 - DETAIL_NAME / 2)}`;
 }
 
 function detailFrames(stack, hits, copyText) {
   const lines = stack.frames.map((frame) => {
     const isHeadline = frame.text === stack.headline && !frame.mark;
     const kind = frame.mark ? 'is-mark' : isHeadline ? 'headline' : frame.user ? 'user' : '';
-    return el('li', { class: hits?.[frame.id] ? `${kind} hit`.trim() : kind }, nameNode(frame.text));
+    return el('li', { class: hits?.[frame.id] ? `${kind} hit`.trim() : kind }, nameNode(detailShort(frame.text)));
   });
   const text = stack.frames.map((frame) => frame.text).join('\n');
   const copy = el('button', { type: 'button', class: 'small', onclick: () => copyText(text, copy) }, 'Copy');
@@ -62,6 +70,8 @@ function detailFacts(stack) {
     ['Late', stack.lateCount > 0 && `a rank was late ${stack.lateCount === 1 ? 'once' : `${count(stack.lateCount)} times`}`],
     ['Thread', stack.group ? null : stack.source.thread],
     ['Attributed by', countsText(evidence)],
+    ['Kernels before', detailShort((stack.source.kernels_before ?? []).join(', '))],
+    ['Kernels after', detailShort((stack.source.kernels_after ?? []).join(', '))],
   ]);
 }
 

@@ -1,362 +1,290 @@
-// One collective: a lane for each of its ranks, with its waiting and transfer, the work before and after, and what the late rank did. All ranks'
-// times are on one clock. Sentences leave out what the columns lack.
+// Lanes: what ran when, as bars on rows. A source gives the lanes; this places them, draws them, and finds what is at a point. What is narrower than a
+// pixel is summed: a pixel's strength is the share of it that is covered.
+//
+// A lane has `{label, table: {start, dur}, rows, inks, ink(row), name(row), text(row), pick(row)}`; `rows` are in the order of their starts. With
+// `split(row)`, a bar has the first ink for so long and then that of `ink`. With `strip`, rows of another table are a thin bar below. `side` labels are
+// beside the lane, others above it. `isMarked(row, choice)` outlines what is chosen.
 
-import { choice, el, nameNode, scrollBox, section } from './dom.js';
-import { count, duration } from './format.js';
-import { collectiveName, collectiveOf, lanesIndex, lateSentences, rowHasLaunch, rowNear, rowText, rowTraceNs, stackOfRow, worstCollectives } from './collectives.js';
-import { drawLanes, laneGrid } from './tracks.js';
-import { canvasBox, drawKey, drawTimeAxis, readout, zoomButtons, zoomable } from './canvas.js';
+import { channels, fitText } from './canvas.js';
 
-const LANES_TOP = 62;
-/** The view of one collective, or null without lanes. */
-export function mountLanes(model, state) {
-  return model.lanes && lanesIndex(model.lanes).n > 0 ? new LanesView(model, state).view() : null;
+const LANE_LABEL = 15;
+const LANE_GAP = 7;
+const LANE_STRIP = 6;
+const STEP_ROW = 18;
+const TICK_WIDTH = 7;
+// More names or marks than this are not drawn: they would cover each other.
+const NAMES_MOST = 2000;
+const MARKS_MOST = 20000;
+
+/** A lane of a table's rows: with the latest end up to each row, which gives the first row that can reach into a window. */
+export function lane(rows, table, more) {
+  let latest = -Infinity;
+  const list = Int32Array.from(rows);
+  const ends = Float64Array.from(list, (row) => {
+    latest = Math.max(latest, table.start[row] + table.dur[row]);
+    return latest;
+  });
+  return { rows: list, table, ends, ...more };
 }
 
-class LanesView {
-  constructor(model, state) {
-    Object.assign(this, { model, state, lanes: model.lanes, index: lanesIndex(model.lanes), shownAt: null, cursor: null, drawn: null });
-    this.title = el('p', { class: 'subject' });
-    this.chart = canvasBox('', 260, (...painted) => this.draw(...painted));
-    this.says = readout('');
-    this.text = el('div', { class: 'sentences' });
-    this.worst = el('div', { class: 'choice', role: 'group', 'aria-label': 'collectives with the most waiting' });
-    this.sort = choice(
-      'Ranks by',
-      [
-        ['rank', 'rank'],
-        ['arrival', 'arrival'],
-      ],
-      this.order(),
-      (lanes) => state.set({ lanes }),
-    );
-    const chart = {
-      extent: () => this.extent(),
-      window: () => this.window,
-      plot: () => [this.drawn.left, this.drawn.right],
-      set: (from, to) => {
-        this.window = [from, to];
-        this.chart.paint();
-      },
-      home: () => {
-        this.around();
-        this.chart.paint();
-      },
-      point: (x, y, isChosen) => this.point(x, y, isChosen),
-      leave: () => this.hover(null),
-      key: (event) => this.key(event),
-      cursor: () => this.cursorX(),
-    };
-    this.zoom = zoomable(this.chart.canvas, chart);
-    this.buttons = zoomButtons(this.zoom, chart);
-    this.pick();
+/** The first of n numbers that fits, or n if none does. Every number after one that fits must fit as well. */
+function firstThat(n, fits) {
+  let [low, high] = [0, n];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (fits(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/** Lanes below each other. A cursor is `{lane, of}`: a lane and the place of a row in it. */
+export class Lanes {
+  constructor({ steps, lanes, ...source }) {
+    Object.assign(this, source, { steps, lanes });
+    let y = steps.length > 0 ? STEP_ROW : 0;
+    for (const of of lanes) {
+      const label = of.side ? 0 : LANE_LABEL;
+      Object.assign(of, { y, bar: y + label });
+      y += label + of.tall + (of.strip ? LANE_STRIP : 0) + (of.side ? (of.tall > 8 ? 3 : 0) : LANE_GAP);
+    }
+    this.height = y;
+    this.left = lanes.some(({ side }) => side) ? 44 : 8;
   }
 
-  view() {
-    const { left_out: leftOut } = this.lanes;
-    const help =
-      'Who came when: a rank waits until the last one comes, then the transfer begins. ' +
-      'The collective is outlined; its neighbours are around it.' +
-      (leftOut > 0 ? ` ${count(leftOut)} collectives with less waiting are not here.` : '');
-    const go = (text, by) => el('button', { type: 'button', onclick: () => this.go(by) }, text);
-    const node = section(
-      'collective',
-      'One collective',
-      help,
-      el('div', { class: 'toolbar' }, el('div', { class: 'choice' }, go('← before', -1), go('after →', 1)), this.sort.node, this.buttons),
-      el('div', { class: 'toolbar' }, this.worst),
-      this.title,
-      this.chart.box,
-      this.says,
-      this.text,
-    );
-    return { id: 'collective', title: 'One collective', node, update: (state, changed) => this.update(changed), paint: () => this.chart.paint() };
+  /** The rows of a lane inside a window: the first, and the one after the last. */
+  rowsIn({ rows, ends, table: { start } }, from, to) {
+    return [firstThat(rows.length, (at) => ends[at] >= from), firstThat(rows.length, (at) => start[rows[at]] > to)];
   }
 
-  order() {
-    return this.state.get('lanes') === 'arrival' ? 'arrival' : 'rank';
+  draw(context, at, shown, choice) {
+    const scale = (at.right - at.left) / (at.to - at.from);
+    const x = (time) => (time - at.from) * scale;
+    this.drawSteps(context, at, shown, x);
+    const every = Math.ceil(14 / Math.max(1, this.lanes.find(({ side }) => side)?.tall ?? 14));
+    let side = 0;
+    for (const of of this.lanes) {
+      const range = this.rowsIn(of, at.from, at.to);
+      this.drawBars(context, at, shown, of, range, x);
+      this.drawMarks(context, at, shown, of, range, x, choice);
+      this.drawNames(context, at, shown, of, range, x);
+      context.fillStyle = shown.muted;
+      if (!of.side) context.fillText(fitText(context, of.label, at.right - at.left), at.left, at.top + of.y + LANE_LABEL / 2);
+      else if (of.label && side++ % every === 0) {
+        context.textAlign = 'right';
+        context.fillText(of.label, at.left - 6, at.top + of.bar + Math.max(5, of.tall / 2));
+        context.textAlign = 'left';
+      }
+    }
+    this.ties?.(choice, at.from, at.to).forEach((tie) => this.drawTie(context, at, shown, tie, x));
   }
 
-  /** Shows the selected collective. */
-  pick() {
-    this.at = collectiveOf(this.model, this.state);
-    const { collectives, rows } = this.lanes;
-    this.rows = Array.from({ length: collectives.members[this.at] }, (_, row) => collectives.first[this.at] + row).sort(
-      (a, b) => rows.start[a] - rows.start[b],
-    );
-    this.around();
-    const ranks = this.rows.map((row) => rows.rank[row]);
-    this.grid = laneGrid(this.order() === 'rank' ? ranks.sort((a, b) => this.lanes.ranks[a] - this.lanes.ranks[b]) : ranks, this.lanes.ranks.length);
-    this.cursor = null;
-    this.describe();
-    this.list();
+  /** Draws where steps are, and their names where there is room. */
+  drawSteps(context, at, shown, x) {
+    let until = -3;
+    for (const step of this.steps) {
+      const [x0, x1] = [Math.max(0, x(step.start)), Math.min(at.right - at.left, x(step.start + step.dur))];
+      if (x1 < 0 || x0 > at.right - at.left || x0 - until < 3) continue;
+      until = x0;
+      context.fillStyle = shown.muted;
+      context.fillRect(at.left + x0, at.top + 1, 1, STEP_ROW - 5);
+      context.fillRect(at.left + x0, at.top + 1, Math.max(1, x1 - x0 - 1), 1);
+      if (x1 - x0 > 24) context.fillText(fitText(context, step.name, x1 - x0 - 8), at.left + x0 + 4, at.top + STEP_ROW / 2);
+    }
   }
 
-  /** The window of the collective with a margin. */
-  around() {
-    const wide = Math.max(this.index.end[this.at] - this.index.begin[this.at], 1);
-    this.window = [this.index.begin[this.at] - wide * 0.25, this.index.end[this.at] + wide * 0.15];
+  drawBars(context, at, shown, of, [first, last], x) {
+    const wide = Math.ceil(at.right - at.left);
+    const { start, dur } = of.table;
+    const sums = of.inks.map(() => new Float32Array(wide));
+    for (let place = first; place < last; place += 1) {
+      const row = of.rows[place];
+      const split = of.split ? of.split(row) : 0;
+      if (split > 0) cover(sums[0], x(start[row]), x(start[row] + split));
+      cover(sums[of.ink(row)], x(start[row] + split), x(start[row] + dur[row]));
+    }
+    const strip = of.strip ? new Float32Array(wide) : null;
+    for (const part of of.strip?.rows ?? []) cover(strip, x(of.strip.start[part]), x(of.strip.start[part] + of.strip.dur[part]));
+    const image = new ImageData(wide, of.tall + (strip ? LANE_STRIP : 0));
+    const inks = of.inks.map((name) => channels(shown[name]));
+    for (let pixel = 0; pixel < wide; pixel += 1) {
+      // The first kind is what others are rare among: a quarter as much of another kind gives its colour.
+      const isSeen = (sum, kind) => kind > 0 && sum[pixel] > 0 && sum[pixel] >= sums[0][pixel] * 0.25;
+      const share = sums.reduce((all, sum) => all + sum[pixel], 0);
+      if (share > 0) putColumn(image, pixel, 0, of.tall, inks[Math.max(0, sums.findIndex(isSeen))], Math.min(1, share));
+      if (strip?.[pixel] > 0) putColumn(image, pixel, of.tall + 1, of.tall + LANE_STRIP, channels(shown[of.strip.ink]), Math.min(1, strip[pixel]));
+    }
+    const canvas = document.createElement('canvas');
+    Object.assign(canvas, { width: wide, height: image.height });
+    canvas.getContext('2d').putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(canvas, at.left, at.top + of.bar);
   }
 
-  extent() {
-    const wide = Math.max(this.index.end[this.at] - this.index.begin[this.at], 1) * 20;
-    return [Math.min(this.index.begin[this.at] - wide, 0), Math.max(this.index.end[this.at] + wide, this.lanes.span_ns ?? 0)];
+  /** Outlines what is chosen and what was searched for; marks it where it is too narrow. */
+  drawMarks(context, at, shown, of, [first, last], x, choice) {
+    if (!of.isMarked || (choice.isNone && !this.found)) return;
+    const wide = at.right - at.left;
+    const ticks = [new Set(), new Set()];
+    const y = at.top + of.bar;
+    for (let place = first; place < Math.min(last, first + MARKS_MOST); place += 1) {
+      const row = of.rows[place];
+      const isFound = of.isFound?.(row, this.found) ?? false;
+      if (!isFound && (choice.isNone || !of.isMarked(row, choice))) continue;
+      const [x0, x1] = [x(of.table.start[row]), x(of.table.start[row] + of.table.dur[row])];
+      ticks[Number(isFound)].add(Math.min(wide, Math.max(0, Math.round((x0 + x1) / 2))));
+      if (x1 - x0 <= 2 || of.tall < 4) continue;
+      context.strokeStyle = isFound ? shown.fg : shown.mark;
+      context.strokeRect(at.left + Math.max(-1, x0), y + 0.5, Math.min(wide + 2, x1) - Math.max(-1, x0), of.tall - 1);
+    }
+    ticks.forEach((pixels, isFound) => {
+      context.fillStyle = isFound ? shown.fg : shown.mark;
+      // Triangles side by side would be a bar over the lane's label.
+      const isDense = pixels.size * TICK_WIDTH > wide / 2 || of.side;
+      pixels.forEach((pixel) => (isDense ? context.fillRect(at.left + pixel, y - 3, 1, 2) : drawTick(context, at.left + pixel, y - 1)));
+    });
+    if (of.isChosen?.(choice)) {
+      context.strokeStyle = shown.mark;
+      context.strokeRect(at.left - 1.5, y - 1.5, wide + 3, of.tall + 3);
+    }
   }
 
-  update(changed) {
-    if (!['collective', 'stack', 'rank', 'step', 'lanes'].some((key) => changed.has(key))) return;
-    this.sort.show(this.order());
-    const before = this.at;
-    const window = this.window;
-    this.pick();
-    if (before === this.at) this.window = window;
-    this.chart.paint();
-  }
-
-  go(by) {
-    const { byTime } = this.index;
-    const next = byTime[byTime.indexOf(this.at) + by];
-    if (next !== undefined) this.state.set({ collective: next });
-  }
-
-  lateRank() {
-    return this.lanes.collectives.late[this.at] - 1;
-  }
-
-  draw(context, width, height, shown) {
-    const { grid } = this;
-    const tall = LANES_TOP + grid.n * grid.tall + 12;
-    if (Math.abs(tall - height) > 0.5) return void this.chart.paint(tall);
-    const [from, to] = this.window;
-    const at = { left: width < 520 ? 46 : 76, right: width - 8, top: LANES_TOP, bottom: tall - 12, from, to };
-    this.drawn = at;
-    const key = [
-      ['waited', 'waits', grid.tall > 8],
-      ['transfer', 'transfer'],
-      ['fg', 'launch ended'],
-      ['mark', 'chosen'],
-    ];
-    if (grid.tall > 8) key.push(['accent', 'thread busy since its launch before'], ['compute', 'GPU computed since its collective before']);
-    drawKey(context, key.slice(0, width < 700 ? 4 : 6), at.left, 10, shown, at.right);
-    const begin = this.index.begin[this.at];
-    drawTimeAxis(context, { ...at, from: from - begin, to: to - begin }, shown);
-    drawLanes(context, this.model, grid, at, shown, { chosen: this.at, rank: this.state.get('rank') });
-    this.drawLaunches(context, at, shown);
-    this.drawRanks(context, at, shown);
-    const text = this.lanes.collectives.late[this.at] > 0 ? `rank ${this.lanes.ranks[this.lateRank()]} was late` : 'no rank was late';
-    this.chart.canvas.setAttribute(
-      'aria-label',
-      `${collectiveName(this.lanes, this.at)} on ${grid.order.length} ranks: ${text}, ` + `${duration(this.index.waited[this.at])} of waiting in all`,
-    );
-  }
-
-  drawRanks(context, at, shown) {
-    const { grid } = this;
-    const late = this.lateRank();
-    const every = Math.ceil(14 / grid.tall);
-    const lateLane = late < 0 ? -1 : grid.lane[late];
-    context.textAlign = 'right';
-    for (let lane = 0; lane < grid.n; lane += 1) {
-      const isLate = lane === lateLane;
-      const y = at.top + (lane + 0.5) * grid.tall - 1;
-      if (!isLate && (lane % every !== 0 || Math.abs(lane - lateLane) * grid.tall < 13) && (lateLane >= 0 || lane % every !== 0)) continue;
-      const rank = isLate ? late : grid.order[lane * grid.perRow];
-      context.fillStyle = isLate ? shown.caused : shown.muted;
-      context.font = isLate ? 'bold 12px system-ui, sans-serif' : '12px system-ui, sans-serif';
-      context.fillText(`${isLate ? '▸ ' : ''}${this.lanes.ranks[rank]}`, at.left - 8, y);
+  /** Draws where wide bars begin, and their names. */
+  drawNames(context, at, shown, of, [first, last], x) {
+    if (last - first > NAMES_MOST || of.tall < 12) return;
+    context.font = '11px system-ui, sans-serif';
+    for (let place = first; place < last; place += 1) {
+      const row = of.rows[place];
+      const begin = of.table.start[row] + (of.split ? of.split(row) : 0);
+      const [x0, x1] = [Math.max(0, x(begin)), Math.min(at.right - at.left, x(of.table.start[row] + of.table.dur[row]))];
+      context.fillStyle = shown.panel;
+      if (x1 - x0 > 5) context.fillRect(at.left + x0 - 0.5, at.top + of.bar, 1, of.tall);
+      if (x1 - x0 < of.least) continue;
+      context.fillStyle = readable(shown, of.inks[of.ink(row)]);
+      context.fillText(fitText(context, of.name(row), x1 - x0 - 6), at.left + x0 + 3, at.top + of.bar + of.tall / 2 + 0.5);
     }
     context.font = '12px system-ui, sans-serif';
-    context.fillStyle = shown.muted;
-    context.fillText('rank', at.left - 8, at.top - (grid.tall > 8 ? 8 : 16));
-    context.textAlign = 'left';
-    if (lateLane >= 0 && grid.tall <= 4) this.drawLate(context, at, at.top + lateLane * grid.tall, shown);
   }
 
-  /** Draws the late rank on top, where lanes are too thin to show it. */
-  drawLate(context, at, y, shown) {
-    const { rows } = this.lanes;
-    const row = this.rows.find((of) => rows.rank[of] === this.lateRank());
-    if (row === undefined) return;
-    const x = (time) => Math.min(at.right, Math.max(at.left, at.left + ((time - at.from) / (at.to - at.from)) * (at.right - at.left)));
-    const [begin, start, end] = [this.index.begin[this.at], rows.start[row], rows.start[row] + rows.dur[row]].map(x);
-    context.fillStyle = shown.caused;
-    context.fillRect(at.left - 6, y - 1, 5, this.grid.tall + 2);
-    context.fillStyle = shown.panel;
-    context.fillRect(begin, y - 2, end - begin, this.grid.tall + 4);
-    context.fillStyle = shown.caused;
-    context.fillRect(start, y - 2, Math.max(2, end - start), this.grid.tall + 4);
+  /** Draws a line from a launch to its kernel, both cursors. */
+  drawTie(context, at, shown, [from, to], x) {
+    const point = ({ lane: of, of: place }, below) => {
+      const { bar, tall, table, rows } = this.lanes[of];
+      return [at.left + x(table.start[rows[place]]), at.top + bar + (below ? tall : 0)];
+    };
+    context.strokeStyle = shown.mark;
+    context.beginPath();
+    context.moveTo(...point(from, true));
+    context.lineTo(...point(to, false));
+    context.stroke();
   }
 
-  /** Draws when the launches of this collective ended, and how long GPUs computed before. */
-  drawLaunches(context, at, shown) {
-    const { rows } = this.lanes;
-    if (!rows.launch || this.grid.tall < 3) return;
-    const scale = (at.right - at.left) / (at.to - at.from);
-    const x = (time) => Math.min(at.right, Math.max(at.left, at.left + (time - at.from) * scale));
-    const isTall = this.grid.tall > 8;
-    for (const row of this.rows) {
-      if (!rowHasLaunch(rows, row)) continue;
-      const [start, launch] = [rows.start[row], rows.start[row] + rows.launch[row]];
-      const y = at.top + this.grid.lane[rows.rank[row]] * this.grid.tall;
-      const tall = this.grid.tall - (isTall ? 3 : 1);
-      if (isTall && rows.busy) {
-        context.fillStyle = shown.compute;
-        context.fillRect(x(start - rows.busy[row]), y + tall - 3, x(start) - x(start - rows.busy[row]), 3);
-      }
-      if (launch < at.from || launch > at.to) continue;
-      context.fillStyle = shown.fg;
-      context.fillRect(x(launch) - 1, y - 1, 2, tall + 2);
+  /** Draws what the cursor is on, and the lines between a launch and its kernels. */
+  drawItem(context, at, shown, item) {
+    const { bar, tall, table, rows } = this.lanes[item.lane];
+    const row = rows[item.of];
+    const x = (time) => (time - at.from) * ((at.right - at.left) / (at.to - at.from));
+    const [x0, x1] = [x(table.start[row]), x(table.start[row] + table.dur[row])];
+    context.strokeStyle = shown.fg;
+    context.strokeRect(at.left + x0 - 1, at.top + bar - 1, Math.max(2, x1 - x0 + 2), tall + 2);
+    this.tiesOf?.(item).forEach((tie) => this.drawTie(context, at, shown, tie, x));
+  }
+
+  at(y, time, within) {
+    const lane = this.lanes.findIndex(({ y: top }, at) => y >= top && y < (this.lanes[at + 1]?.y ?? this.height));
+    return lane < 0 ? null : this.near(lane, time, within);
+  }
+
+  /** The row of a lane at a time, or the nearest one. */
+  near(lane, time, within) {
+    const of = this.lanes[lane];
+    const { start, dur } = of.table;
+    const [first, last] = this.rowsIn(of, time - within, time + within);
+    let [best, least] = [null, Infinity];
+    for (let place = last - 1; place >= first && least > 0; place -= 1) {
+      const row = of.rows[place];
+      const far = Math.max(0, start[row] - time, time - start[row] - dur[row]);
+      if (far <= within && far < least) [best, least] = [place, far];
     }
+    return best === null ? null : { lane, of: best };
   }
 
-  describe() {
-    const { lanes, at } = this;
-    const step = this.model.steps?.names[lanes.collectives.step[at] - 1];
-    const place = Array.prototype.indexOf.call(this.index.byTime, at) + 1;
-    this.title.replaceChildren(
-      el('strong', {}, collectiveName(lanes, at)),
-      ` on ${this.rows.length} ranks, ${count(place)} of ${count(this.index.n)}, ` + `${duration(this.index.begin[at])} from the beginning`,
-      ...(step ? [', in ', nameNode(step)] : []),
-      `: ${duration(this.index.waited[at])} of waiting in all.`,
-    );
-    const sentences = lateSentences(this.model, at, this.rows);
-    this.text.replaceChildren(...this.launchedFrom(), ...sentences.map((sentence) => el('p', {}, sentence)), this.table());
-    this.says.textContent = 'Choose a lane to choose its rank.';
+  /** The next (or previous) row at least `least` later; on another lane, the one nearest in time. */
+  next(item, lanes, rows, least) {
+    const lane = Math.min(Math.max((item?.lane ?? this.first ?? 0) + lanes, 0), this.lanes.length - 1);
+    const { rows: list, table } = this.lanes[lane];
+    const start = (of) => table.start[list[of]];
+    if (!item || lanes !== 0) return { lane, of: Math.min(list.length - 1, item ? firstThat(list.length, (of) => start(of) >= this.startOf(item)) : 0) };
+    let of = item.of + rows;
+    while (of >= 0 && of < list.length && Math.abs(start(of) - start(item.of)) < least) of += rows;
+    return { lane, of: Math.min(Math.max(of, 0), list.length - 1) };
   }
 
-  /** The stacks that launched it, each a link to its row. */
-  launchedFrom() {
-    const stacks = [...new Set(this.rows.map((row) => stackOfRow(this.model, row)))].filter((stack) => stack !== null);
-    const link = (stack) => el('a', { href: `#view=stacks&stack=${stack}&collective=${this.at}` }, nameNode(this.model.stacks[stack].label));
-    return stacks.length > 0 ? [el('p', {}, 'Launched from ', ...stacks.flatMap((stack, at) => (at > 0 ? [', ', link(stack)] : [link(stack)])), '.')] : [];
+  /** The lane and the row of a cursor. */
+  rowOf({ lane, of }) {
+    return [this.lanes[lane], this.lanes[lane].rows[of]];
   }
 
-  table() {
-    const { rows, ranks } = this.lanes;
-    const first = rows.start[this.rows[0]];
-    const late = this.lateRank();
-    const has = this.rows.some((row) => rowHasLaunch(rows, row));
-    const columns = [
-      ['rank', (row) => ranks[rows.rank[row]] + (rows.rank[row] === late ? ' (late)' : '')],
-      ['came', (row) => (row === this.rows[0] ? 'first' : `+${duration(rows.start[row] - first)}`)],
-      ['waited', (row) => (rows.waited[row] > 0 ? duration(rows.waited[row] - 1) : '?')],
-      ['ran', (row) => duration(rows.dur[row])],
-    ];
-    if (has && rows.launch) columns.push(['launch before start', (row) => (rowHasLaunch(rows, row) ? duration(-rows.launch[row]) : '')]);
-    // Nothing precedes a rank's first collective.
-    const isFirst = (row) => rows.busy?.[row] === 0 && rows.idle?.[row] === 0;
-    if (rows.busy) columns.push(['GPU computed', (row) => (isFirst(row) ? '' : duration(rows.busy[row]))]);
-    if (rows.idle) columns.push(['GPU idle', (row) => (isFirst(row) ? '' : duration(rows.idle[row]))]);
-    columns.push(['start in its trace', (row) => `${rowTraceNs(this.lanes, row)} ns`]);
-    // The first and the last rows only: the others arrived together.
-    const some = this.rows.length > 24 ? [...this.rows.slice(0, 8), null, ...this.rows.slice(-12)] : this.rows;
-    const line = (row) =>
-      row === null
-        ? el('tr', {}, el('td', { colSpan: columns.length }, `… ${count(this.rows.length - 20)} more`))
-        : el(
-            'tr',
-            {},
-            columns.map(([, text]) =>
-              el('td', { class: 'number' }, rows.rank[row] === late ? el('strong', {}, String(text(row))) : String(text(row))),
-            ),
-          );
-    const what = has
-      ? el(
-          'p',
-          { class: 'help' },
-          'Launch before start: how long before the kernel began its launch had ended. Thread busy: since its launch before. ' +
-            'GPU computed, idle: since its collective before.',
-        )
-      : null;
-    return el(
-      'details',
-      { open: this.rows.length <= 16 },
-      el('summary', {}, 'Order of arrival'),
-      what,
-      scrollBox(
-        'Order of arrival',
-        el(
-          'table',
-          { class: 'compact' },
-          el(
-            'thead',
-            {},
-            el(
-              'tr',
-              {},
-              columns.map(([name]) => el('th', { scope: 'col' }, name)),
-            ),
-          ),
-          el('tbody', {}, some.map(line)),
-        ),
-      ),
-    );
+  startOf(item) {
+    const [of, row] = this.rowOf(item);
+    return of.table.start[row];
   }
 
-  /** Buttons for the worst collectives in the selection. */
-  list() {
-    const worst = worstCollectives(this.model, this.state, 10);
-    const button = (at) =>
-      el(
-        'button',
-        { type: 'button', 'aria-pressed': String(at === this.at), onclick: () => this.state.set({ collective: at }) },
-        duration(this.index.waited[at]),
-      );
-    this.worst.replaceChildren(
-      el('span', { class: 'label' }, 'Most waiting:'),
-      ...worst.map(button),
-      ...(worst.length === 0 ? ['none of what is chosen'] : []),
-    );
+  endOf(item) {
+    const [of, row] = this.rowOf(item);
+    return of.table.start[row] + of.table.dur[row];
   }
 
-  rowAt(x, y) {
-    const { drawn, grid } = this;
-    if (!drawn || y < drawn.top || y >= drawn.top + grid.n * grid.tall) return null;
-    const lane = Math.floor((y - drawn.top) / grid.tall);
-    const time = drawn.from + ((x - drawn.left) / (drawn.right - drawn.left)) * (drawn.to - drawn.from);
-    return rowNear(this.lanes, grid, lane, time, (3 / (drawn.right - drawn.left)) * (drawn.to - drawn.from)) ?? { lane, row: null };
+  /** When it started in its trace, in ns; null where it is in none. */
+  traceNs(item) {
+    const [of, row] = this.rowOf(item);
+    return of.traceNs ? of.traceNs(row) : null;
   }
 
-  point(x, y, isChosen) {
-    const found = this.rowAt(x, y);
-    this.hover(found);
-    if (!isChosen || !found) return;
-    this.choose(found);
+  /** What choosing it selects. */
+  pick(item) {
+    const [of, row] = this.rowOf(item);
+    return of.pick(row);
   }
 
-  choose({ lane, row }) {
-    if (row !== null && this.index.of[row] !== this.at) return this.state.set({ collective: this.index.of[row] });
-    const rank = this.lanes.ranks[row === null ? this.grid.order[lane * this.grid.perRow] : this.lanes.rows.rank[row]];
-    this.state.set({ rank: this.state.get('rank') === rank ? null : rank, collective: this.at });
+  text(item) {
+    const [of, row] = this.rowOf(item);
+    return of.text(row);
   }
+}
 
-  hover(found) {
-    this.cursor = found;
-    this.says.textContent = !found
-      ? ''
-      : found.row === null
-        ? `rank ${this.lanes.ranks[this.grid.order[found.lane * this.grid.perRow]]}`
-        : rowText(this.model, found.row);
-  }
+function putColumn(image, x, top, bottom, ink, share) {
+  const strength = 255 * (0.3 + 0.7 * share);
+  for (let y = top; y < bottom; y += 1) image.data.set([ink[0], ink[1], ink[2], strength], (y * image.width + x) * 4);
+}
 
-  cursorX() {
-    const { drawn, cursor } = this;
-    if (!cursor || cursor.row === null) return null;
-    return drawn.left + ((this.lanes.rows.start[cursor.row] - drawn.from) / (drawn.to - drawn.from)) * (drawn.right - drawn.left);
+/** Adds how much of each pixel is covered. */
+function cover(sums, x0, x1) {
+  const [from, to] = [Math.max(0, x0), Math.min(sums.length, x1)];
+  if (to < 0 || from >= sums.length || to < from) return;
+  const [first, last] = [Math.floor(from), Math.floor(to)];
+  if (first === last) sums[first] += Math.max(0.15, to - from);
+  else {
+    sums[first] += first + 1 - from;
+    for (let pixel = first + 1; pixel < last; pixel += 1) sums[pixel] += 1;
+    if (last < sums.length) sums[last] += to - last;
   }
+}
 
-  /** Up and down select other ranks, left and right other collectives. */
-  key(event) {
-    const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (by) {
-      const rowOf = new Map(this.rows.map((row) => [this.lanes.rows.rank[row], row]));
-      const order = this.grid.order.map((rank) => rowOf.get(rank));
-      const at = this.cursor ? order.indexOf(this.cursor.row) + by : 0;
-      const row = order[Math.min(Math.max(at, 0), order.length - 1)];
-      this.hover({ row, lane: this.grid.lane[this.lanes.rows.rank[row]] });
-    } else if (event.key === 'ArrowLeft' || event.key === 'ArrowRight') this.go(event.key === 'ArrowLeft' ? -1 : 1);
-    else if (event.key === 'Enter' && this.cursor) this.choose(this.cursor);
-    else return false;
-    return true;
-  }
+function drawTick(context, x, y) {
+  context.beginPath();
+  context.moveTo(x - 3.5, y - 6);
+  context.lineTo(x + 3.5, y - 6);
+  context.lineTo(x, y);
+  context.fill();
+}
+
+/** The colour of text on a colour: the chart's background or that of other text, whichever differs more. */
+function readable(shown, name) {
+  const light = (colour) => {
+    const [r, g, b] = channels(colour);
+    return (r * 299 + g * 587 + b * 114) / 1000;
+  };
+  const far = (colour) => Math.abs(light(colour) - light(shown[name]));
+  return far(shown.panel) > far(shown.fg) ? shown.panel : shown.fg;
 }

@@ -1,174 +1,320 @@
-// Who waited for whom: rows wait, columns are waited for. A dark column is a rank that many wait for; a dark cell outside of such columns is a
-// pair with a cause of its own.
+// A matrix as colours: ranks by steps, or ranks by the ranks that they waited for. What is smaller than a pixel or a row shows its maximum, so that a
+// single bad rank stays visible.
 
-import { count, duration } from './format.js';
-import { beside, canvasBox, drawRamp, gridChart, ramp, rampAt, readout } from './canvas.js';
-import { el, section } from './dom.js';
+import { canvasBox, drawRamp, fitText, gridChart, ramp, rampAt, readout } from './canvas.js';
+import { choice, el, section } from './dom.js';
+import { count, duration, visible } from './format.js';
+import { heatCells, heatOrder, stepLabels } from './order.js';
+import { worstCollective } from './rank_lanes.js';
 
-const MATRIX_TOP = 76;
+const MATRIX_TOP = 58;
+// With more rows than this, some are one; of more ranks than this no pairs are drawn.
+const MATRIX_ROWS = 512;
+const MATRIX_PAIRS = 2048;
+// The most pixels of a label that is written upwards.
+const MATRIX_UPRIGHT = 170;
 
-/** The matrix, or null if nobody waited. */
-export function mountMatrix(model, state) {
-  const pairs = model.docs.ranks?.pairs ?? [];
-  return pairs.length > 0 ? new MatrixView(model, state, pairs).view() : null;
-}
+const MATRIX_MEASURES = [
+  ['caused', 'others waited for it'],
+  ['waited', 'waited'],
+  ['exposed', 'exposed'],
+];
 
-class MatrixView {
-  constructor(model, state, pairs) {
-    Object.assign(this, { state, pairs, cursor: null, ranks: model.docs.ranks.ranks.map((rank) => rank.rank) });
-    this.at = new Map(this.ranks.map((rank, at) => [rank, at]));
-    this.all = pairs.reduce((sum, pair) => sum + pair.waited_ns, 0);
-    this.sorted = [...pairs].sort((a, b) => b.waited_ns - a.waited_ns);
-    this.perCell = this.ranks.length > 512 ? Math.ceil(this.ranks.length / 256) : 1;
-    this.n = Math.ceil(this.ranks.length / this.perCell);
-    // For each cell, the pair with the most waiting, and the sum over all its pairs.
-    this.cells = new Map();
-    for (const pair of pairs) {
-      const key = this.cellOf(pair.rank) * this.n + this.cellOf(pair.waited_for);
-      const cell = this.cells.get(key);
-      if (!cell) this.cells.set(key, { most: pair, sum: pair.waited_ns });
-      else {
-        cell.sum += pair.waited_ns;
-        if (pair.waited_ns > cell.most.waited_ns) cell.most = pair;
-      }
-    }
+/**
+ * A matrix of a source: `{id, title, help, rows, columns, order, measures: [[key, label, values]], side: [[name, ink, sums]], text(row, column, value,
+ * label), choose(row, column), marked(): {row, column, late}}`. `values` are by row, then by column; `order` is that of rows.
+ */
+class Matrix {
+  constructor(source, state) {
+    Object.assign(this, source, { state, cursor: null, cache: new Map() });
+    this.place = new Map(this.order.map((row, at) => [row, at]));
+    const shows = ([, , values]) => values.some((value) => value > 0);
+    this.first = (this.measures.find(shows) ?? this.measures[0])[0];
+    const options = this.measures.map(([key, label]) => [key, label]);
+    this.switch = options.length < 2 ? null : choice('Show', options, this.measure()[0], (measure) => state.set({ measure }));
     this.chart = canvasBox('', 300, (...painted) => this.draw(...painted));
     this.says = readout('');
     gridChart(this.chart.canvas, {
       point: (x, y, isChosen) => this.point(x, y, isChosen),
       leave: () => this.hover(null),
-      choose: () => this.choose(),
-      zoom: () => {},
-      move: (columns, rows) => this.hover(this.cursor ? [this.cursor[0] + columns, this.cursor[1] + rows] : [0, 0]),
-      reset: () => this.hover([0, 0]),
+      choose: () => this.cursor && this.pick(this.cursor),
+      move: (columns, rows) => this.move(columns, rows),
     });
-    this.list = el('ol');
+    const toolbar = this.switch ? el('div', { class: 'toolbar' }, this.switch.node) : null;
+    this.node = section(this.id, this.title, `${this.help} ← → ↑ ↓ move, Enter chooses.`, toolbar, this.chart.box, this.says);
+    this.say();
   }
 
   view() {
-    const binned = this.perCell > 1 ? ` A cell is ${this.perCell} by ${this.perCell} ranks; its colour is the pair with the most waiting.` : '';
-    const node = section(
-      'pairs',
-      'Who waited for whom',
-      `Rows wait, columns are waited for. Waiting is counted for the rank that came last.${binned}`,
-      beside(el('div', {}, this.chart.box, this.says), el('div', {}, el('h3', {}, 'The pairs with the most waiting'), this.list)),
-    );
-    this.showList();
-    return { id: 'pairs', title: 'Who waited for whom', node, update: (state, changed) => this.update(changed), paint: () => this.chart.paint() };
+    return { id: this.id, title: this.title, node: this.node, update: (_, changed) => this.update(changed), paint: () => this.chart.paint() };
   }
 
-  cellOf(rank) {
-    return Math.floor((this.at.get(rank) ?? 0) / this.perCell);
+  measure() {
+    const of = (key) => this.measures.find(([known]) => known === key);
+    return of(this.state.get('measure')) ?? of(this.first);
   }
 
   update(changed) {
-    if (!changed.has('rank')) return;
+    if (!['measure', 'rank', 'step', 'stack'].some((key) => changed.has(key))) return;
+    this.switch?.show(this.measure()[0]);
     this.chart.paint();
-    this.showList();
+    this.say();
   }
 
-  showList() {
-    const rank = this.state.get('rank');
-    const some = this.sorted.filter((pair) => rank === null || pair.rank === rank || pair.waited_for === rank);
-    const button = (of) =>
-      el(
-        'button',
-        { type: 'button', class: 'small', 'aria-pressed': String(of === rank), onclick: () => this.state.set({ rank: of === rank ? null : of }) },
-        `rank ${of}`,
-      );
-    this.list.replaceChildren(
-      ...some
-        .slice(0, 10)
-        .map((pair) => el('li', {}, button(pair.rank), ' waited ', el('strong', {}, duration(pair.waited_ns)), ' for ', button(pair.waited_for))),
-    );
+  grid(width) {
+    const ranksPerRow = this.rows.length > MATRIX_ROWS ? Math.ceil(this.rows.length / 256) : 1;
+    const rows = Math.ceil(this.rows.length / ranksPerRow);
+    const [left, side] = width < 520 ? [44, 0] : [76, this.side.length > 0 ? Math.max(150, width * 0.28) : 0];
+    const most = Math.max(40, width - left - side - 12);
+    const space = this.isSquare ? Math.min(most, 720, 34 * this.columns.length) : most;
+    const stepsPerColumn = Math.ceil(this.columns.length / space);
+    const columns = Math.ceil(this.columns.length / stepsPerColumn);
+    const tall = this.isSquare ? Math.max(2, space / rows) : Math.max(2, Math.min(22, Math.floor(560 / rows)));
+    return { ranksPerRow, rows, tall, left, side, stepsPerColumn, columns, wide: space / columns, right: left + space, bottom: MATRIX_TOP + rows * tall };
+  }
+
+  /** For every cell its maximum, and where that is. */
+  cells(grid) {
+    const [key, , values] = this.measure();
+    const known = `${key} ${grid.rows} ${grid.stepsPerColumn}`;
+    if (this.cache.get('key') !== known) {
+      const cells = heatCells(values, this.order, this.rows.length, this.columns.length, grid);
+      const most = values.reduce((largest, value) => Math.max(largest, value), 0);
+      this.cache.set('key', known).set('cells', { ...cells, most });
+    }
+    return this.cache.get('cells');
   }
 
   draw(context, width, height, shown) {
-    const left = 66;
-    const cell = Math.max(1, Math.min(34, Math.min(width - left - 10, 720) / this.n));
-    const tall = Math.ceil(MATRIX_TOP + cell * this.n + 8);
+    const grid = this.grid(width);
+    const names = this.names(context, grid);
+    const tall = Math.ceil(grid.bottom + names.high);
     if (Math.abs(tall - height) > 0.5) return void this.chart.paint(tall);
-    this.drawn = { left, cell };
-    const scale = ramp(shown, 'waited');
-    const most = this.sorted[0].waited_ns;
-    drawRamp(context, scale, 10, 6, Math.round(Math.min(160, width / 4)), ['0', `waited ${duration(most)}`, duration(most / 4)], shown);
-    const side = cell * this.n;
-    for (const [key, { most: pair }] of this.cells) {
-      const of = rampAt(pair.waited_ns / most);
-      context.fillStyle = `rgb(${scale[of]},${scale[of + 1]},${scale[of + 2]})`;
-      const gap = cell >= 10 ? 1 : 0;
-      context.fillRect(left + (key % this.n) * cell, MATRIX_TOP + Math.floor(key / this.n) * cell, Math.max(1, cell - gap), Math.max(1, cell - gap));
-    }
-    context.strokeStyle = shown.line;
-    context.strokeRect(left - 0.5, MATRIX_TOP - 0.5, side + 1, side + 1);
-    context.fillStyle = shown.muted;
-    const name = (at) => String(this.ranks[at * this.perCell]);
-    const widest = context.measureText(name(this.n - 1)).width + 8;
-    for (let at = 0; at < this.n; at += Math.ceil(14 / cell)) {
-      context.textAlign = 'right';
-      context.fillText(name(at), left - 6, MATRIX_TOP + (at + 0.5) * cell);
-    }
-    context.textAlign = 'center';
-    for (let at = 0; at < this.n; at += Math.ceil(widest / cell)) context.fillText(name(at), left + (at + 0.5) * cell, MATRIX_TOP - 8);
-    context.textAlign = 'left';
-    context.fillText('waited for →', left, MATRIX_TOP - 24);
-    context.fillText('waits ↓', 6, MATRIX_TOP - 8);
-    this.drawChosen(context, side, shown);
-    const [first] = this.sorted;
-    this.chart.canvas.setAttribute(
-      'aria-label',
-      `Matrix of ${count(this.ranks.length)} ranks by ${count(this.ranks.length)}; the most is rank ${first.rank}, ` +
-        `which waited ${duration(first.waited_ns)} for rank ${first.waited_for}`,
-    );
+    this.drawn = grid;
+    const cells = this.cells(grid);
+    const scale = ramp(shown, this.measure()[0]);
+    this.drawCells(context, grid, cells, scale);
+    drawRamp(context, scale, grid.left, 6, Math.round(Math.min(200, width / 4)), ['0', duration(cells.most), duration(cells.most / 4)], shown);
+    this.drawFrame(context, grid, shown);
+    this.drawNames(context, grid, names);
+    this.drawSides(context, grid, shown);
+    this.drawChosen(context, grid, shown);
+    const size = `${count(this.rows.length)} ranks by ${count(this.columns.length)} ${this.noun}`;
+    this.chart.canvas.setAttribute('aria-label', `${this.title}: ${this.measure()[1]}, ${size}; the most is ${duration(cells.most)}`);
   }
 
-  drawChosen(context, side, shown) {
-    const { left, cell } = this.drawn;
-    const rank = this.state.get('rank');
+  drawCells(context, grid, { max, most }, scale) {
+    const image = new ImageData(grid.columns, grid.rows);
+    max.forEach((value, cell) => {
+      const from = rampAt(most > 0 ? value / most : 0);
+      image.data.set([scale[from], scale[from + 1], scale[from + 2], 255], cell * 4);
+    });
+    const small = el('canvas', { width: grid.columns, height: grid.rows });
+    small.getContext('2d').putImageData(image, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(small, grid.left, MATRIX_TOP, grid.right - grid.left, grid.bottom - MATRIX_TOP);
+  }
+
+  drawFrame(context, grid, shown) {
+    context.fillStyle = shown.panel;
+    if (grid.wide > 8 && grid.tall > 8) {
+      for (let row = 1; row < grid.rows; row += 1) context.fillRect(grid.left, MATRIX_TOP + row * grid.tall - 1, grid.right - grid.left, 1);
+      for (let column = 1; column < grid.columns; column += 1) context.fillRect(grid.left + column * grid.wide - 1, MATRIX_TOP, 1, grid.bottom - MATRIX_TOP);
+    }
+    context.strokeStyle = shown.line;
+    context.strokeRect(grid.left - 0.5, MATRIX_TOP - 0.5, grid.right - grid.left + 1, grid.bottom - MATRIX_TOP + 1);
+    context.fillStyle = shown.muted;
+    context.textAlign = 'right';
+    context.fillText('rank', grid.left - 8, MATRIX_TOP - 12);
+    const every = Math.ceil(15 / grid.tall);
+    for (let row = 0; row < grid.rows; row += every) {
+      context.fillText(String(this.rows[this.order[row * grid.ranksPerRow]]), grid.left - 8, MATRIX_TOP + (row + 0.5) * grid.tall + 0.5);
+    }
+  }
+
+  /** How the names of the columns fit below the cells: beside each other, numbers with some left out, words written upwards. */
+  names(context, grid) {
+    const texts = Array.from({ length: grid.columns }, (_, column) => visible(this.columns[column * grid.stepsPerColumn]));
+    const widest = texts.reduce((most, text) => Math.max(most, context.measureText(text).width), 0);
+    const isWide = widest + 6 > grid.wide;
+    const isUpright = isWide && !texts.every((text) => /^#?\d+$/.test(text));
+    const every = isUpright ? Math.ceil(15 / grid.wide) : isWide ? Math.ceil((widest + 18) / grid.wide) : 1;
+    return { texts, every, isUpright, high: isUpright ? Math.min(widest, MATRIX_UPRIGHT) + 14 : 24 };
+  }
+
+  drawNames(context, grid, { texts, every, isUpright }) {
+    context.textAlign = 'right';
+    context.fillText(`${this.across} →`, grid.left - 8, grid.bottom + 12);
+    context.textAlign = isUpright ? 'right' : 'center';
+    for (let column = 0; column < grid.columns; column += every) {
+      const x = grid.left + (column + 0.5) * grid.wide;
+      const half = context.measureText(texts[column]).width / 2;
+      if (!isUpright) context.fillText(texts[column], Math.min(Math.max(x, grid.left + half), grid.right - half), grid.bottom + 12);
+      else {
+        context.save();
+        context.translate(x, grid.bottom + 6);
+        context.rotate(-Math.PI / 2);
+        context.fillText(fitText(context, texts[column], MATRIX_UPRIGHT), 0, 0);
+        context.restore();
+      }
+    }
+    context.textAlign = 'left';
+  }
+
+  /** What each row has in all, as bars. */
+  drawSides(context, grid, shown) {
+    if (grid.side === 0) return;
+    const wide = (grid.side - 20) / this.side.length - 8;
+    this.side.forEach(([name, sums], at) => {
+      const left = grid.right + 12 + at * (wide + 8);
+      const most = sums.reduce((before, value) => Math.max(before, value), 0);
+      context.fillStyle = shown.muted;
+      context.fillText(fitText(context, name, wide), left, MATRIX_TOP - 28);
+      context.fillText(fitText(context, duration(most), wide), left, MATRIX_TOP - 12);
+      context.fillStyle = shown[name];
+      for (let row = 0; row < grid.rows && most > 0; row += 1) {
+        let value = 0;
+        for (let of = row * grid.ranksPerRow; of < Math.min((row + 1) * grid.ranksPerRow, this.rows.length); of += 1) value = Math.max(value, sums[this.order[of]]);
+        context.fillRect(left, MATRIX_TOP + row * grid.tall + 0.5, (value / most) * wide, grid.tall - 1);
+      }
+    });
+  }
+
+  drawChosen(context, grid, shown) {
+    const { row: chosen, column, late } = this.marked();
+    const rowOf = (row) => (this.place.has(row) ? Math.floor(this.place.get(row) / grid.ranksPerRow) : -1);
+    const tip = (row, colour) => {
+      const y = MATRIX_TOP + (row + 0.5) * grid.tall;
+      context.fillStyle = colour;
+      context.beginPath();
+      context.moveTo(grid.left - 7, y - 4);
+      context.lineTo(grid.left - 1, y);
+      context.lineTo(grid.left - 7, y + 4);
+      context.fill();
+    };
+    late.forEach((row) => tip(rowOf(row), shown.caused));
     context.strokeStyle = shown.mark;
     context.lineWidth = 2;
-    if (this.at.has(rank)) {
-      const at = this.cellOf(rank) * cell;
-      context.strokeRect(left, MATRIX_TOP + at - 0.5, side, cell);
-      context.strokeRect(left + at - 0.5, MATRIX_TOP, cell, side);
-    }
+    const row = rowOf(chosen);
+    const at = column < 0 || column >= this.columns.length ? -1 : Math.floor(column / grid.stepsPerColumn);
+    const [x, wide] = at < 0 ? [grid.left, grid.right - grid.left] : [grid.left + at * grid.wide, grid.wide];
+    const [y, tall] = row < 0 ? [MATRIX_TOP, grid.bottom - MATRIX_TOP] : [MATRIX_TOP + row * grid.tall, grid.tall];
+    if (row >= 0) tip(row, shown.mark);
+    if (row >= 0 || at >= 0) context.strokeRect(x - 1, y - 1, wide + 2, tall + 2);
     context.lineWidth = 1;
     context.strokeStyle = shown.fg;
-    if (this.cursor) context.strokeRect(left + this.cursor[0] * cell - 0.5, MATRIX_TOP + this.cursor[1] * cell - 0.5, cell + 1, cell + 1);
+    if (this.cursor) context.strokeRect(grid.left + this.cursor.column * grid.wide - 0.5, MATRIX_TOP + this.cursor.row * grid.tall - 0.5, grid.wide + 1, grid.tall + 1);
   }
 
   point(x, y, isChosen) {
-    if (!this.drawn) return;
-    const at = [Math.floor((x - this.drawn.left) / this.drawn.cell), Math.floor((y - MATRIX_TOP) / this.drawn.cell)];
-    const isIn = at.every((of) => of >= 0 && of < this.n);
-    this.hover(isIn ? at : null);
-    if (isChosen && isIn) this.choose();
+    const grid = this.drawn;
+    if (!grid) return;
+    const [column, row] = [Math.floor((x - grid.left) / grid.wide), Math.floor((y - MATRIX_TOP) / grid.tall)];
+    const isIn = row >= 0 && row < grid.rows && column >= 0 && column < grid.columns;
+    this.hover(isIn ? { row, column } : null);
+    if (isChosen && isIn) this.pick({ row, column });
   }
 
-  hover(at) {
-    const next = at && at.map((of) => Math.min(Math.max(of, 0), this.n - 1));
-    if (String(next) === String(this.cursor)) return;
-    this.cursor = next;
-    this.says.textContent = next ? this.text(next) : '';
+  hover(cell) {
+    if (cell?.row === this.cursor?.row && cell?.column === this.cursor?.column) return;
+    this.cursor = cell;
     this.chart.paint();
+    this.say();
   }
 
-  text([column, row]) {
-    const cell = this.cells.get(row * this.n + column);
-    const ranks = (at) =>
-      this.perCell === 1
-        ? `rank ${this.ranks[at]}`
-        : `ranks ${this.ranks[at * this.perCell]} to ${this.ranks[Math.min((at + 1) * this.perCell, this.ranks.length) - 1]}`;
-    if (!cell) return `${ranks(row)} did not wait for ${ranks(column)}`;
-    const more = this.perCell === 1 ? '' : `; most of it rank ${cell.most.rank} for rank ${cell.most.waited_for}: ${duration(cell.most.waited_ns)}`;
-    return `${ranks(row)} waited ${duration(cell.sum)} for ${ranks(column)}, ${((cell.sum / this.all) * 100).toFixed(1)} % of all waiting${more}`;
+  move(columns, rows) {
+    const grid = this.drawn;
+    if (!grid) return;
+    const within = (value, n) => Math.min(Math.max(value, 0), n - 1);
+    const from = this.cursor ?? { row: rows < 0 ? grid.rows : rows > 0 ? -1 : 0, column: columns < 0 ? grid.columns : columns > 0 ? -1 : 0 };
+    this.hover({ row: within(from.row + rows, grid.rows), column: within(from.column + columns, grid.columns) });
   }
 
-  /** Chooses the rank that was waited for. */
-  choose() {
-    if (!this.cursor) return;
-    const cell = this.cells.get(this.cursor[1] * this.n + this.cursor[0]);
-    const rank = cell ? cell.most.waited_for : this.ranks[this.cursor[0] * this.perCell];
-    this.state.set({ rank: this.state.get('rank') === rank ? null : rank });
+  /** The row and column with the most of a cell, and that. */
+  worst({ row, column }) {
+    const grid = this.drawn;
+    const cells = this.cells(grid);
+    const at = row * grid.columns + column;
+    const [of, step] = cells.rank[at] > 0 ? [cells.rank[at] - 1, cells.step[at]] : [this.order[row * grid.ranksPerRow], column * grid.stepsPerColumn];
+    return [of, step, cells.max[at]];
   }
+
+  say() {
+    const [, label, values] = this.measure();
+    if (this.cursor && this.drawn) {
+      this.says.textContent = this.text(...this.worst(this.cursor), label);
+      return;
+    }
+    const at = values.indexOf(values.reduce((most, value) => Math.max(most, value), 0));
+    this.says.textContent = `The most: ${this.text(Math.floor(at / this.columns.length), at % this.columns.length, values[at], label)}`;
+  }
+
+  pick(cell) {
+    const [row, column] = this.worst(cell);
+    this.choose(row, column, this.measure()[0]);
+  }
+}
+
+/** Ranks by steps; null without steps. */
+export function mountHeat(model, state) {
+  const { steps } = model;
+  if (!steps || steps.names.length === 0 || steps.ranks.length === 0) return null;
+  const { order, text } = heatOrder(steps.ranks, model.docs.ranks?.groups);
+  const { labels, prefix } = stepLabels(steps.names);
+  const sums = (values) => steps.ranks.map((_, row) => values.subarray(row * steps.names.length, (row + 1) * steps.names.length).reduce((sum, value) => sum + value, 0));
+  const source = {
+    id: 'heat',
+    title: 'Ranks and steps',
+    help: `Which rank waited, and for which rank did others wait, in which step? Rows are ${text}.${prefix ? ` Names of steps begin with “${visible(prefix.trim())}”.` : ''}`,
+    rows: steps.ranks,
+    columns: labels,
+    noun: 'steps',
+    across: 'step',
+    order,
+    measures: MATRIX_MEASURES.filter(([key]) => steps[key]?.length > 0).map(([key, label]) => [key, label, steps[key]]),
+    side: ['waited', 'caused'].map((key) => [key, sums(steps[key])]),
+    text: (row, column, value, label) => `rank ${steps.ranks[row]}, ${visible(steps.names[column])}: ${label} ${duration(value)}`,
+    marked: () => ({
+      row: steps.ranks.indexOf(state.get('rank')),
+      column: state.get('step', -1),
+      late: (model.stacks[state.get('stack', -1)]?.late ?? []).map(([rank]) => steps.ranks.indexOf(rank)).filter((row) => row >= 0),
+    }),
+    choose: (row, step, measure) => {
+      const rank = steps.ranks[row];
+      if (state.get('rank') === rank && state.get('step') === step) return state.set({ rank: null, step: null, collective: null });
+      state.set({ rank, step, ...(model.lanes ? { collective: worstCollective(model.lanes, rank, step, measure) } : {}) });
+    },
+  };
+  return new Matrix(source, state).view();
+}
+
+/** Ranks by the ranks that they waited for; null if nobody waited. */
+export function mountPairs(model, state) {
+  const pairs = model.docs.ranks?.pairs ?? [];
+  if (pairs.length === 0 || model.docs.ranks.ranks.length > MATRIX_PAIRS) return null;
+  const ranks = model.docs.ranks.ranks.map(({ rank }) => rank);
+  const at = new Map(ranks.map((rank, place) => [rank, place]));
+  const values = new Float64Array(ranks.length ** 2);
+  pairs.forEach((pair) => (values[at.get(pair.rank) * ranks.length + at.get(pair.waited_for)] += pair.waited_ns));
+  const all = values.reduce((sum, value) => sum + value, 0);
+  const source = {
+    id: 'pairs',
+    title: 'Who waited for whom',
+    help: 'For which rank did a rank wait? Rows wait, columns are waited for. Waiting is counted for the rank that came last.',
+    rows: ranks,
+    columns: ranks.map(String),
+    noun: 'ranks',
+    across: 'for',
+    isSquare: true,
+    order: ranks.map((_, place) => place),
+    measures: [['waited', 'waited', values]],
+    side: [],
+    text: (row, column, value) => {
+      const share = `${((value / all) * 100).toFixed(1)} % of all waiting`;
+      return value > 0 ? `rank ${ranks[row]} waited ${duration(value)} for rank ${ranks[column]}, ${share}` : `rank ${ranks[row]} did not wait for rank ${ranks[column]}`;
+    },
+    marked: () => ({ row: at.get(state.get('rank')) ?? -1, column: at.get(state.get('rank')) ?? -1, late: [] }),
+    choose: (row, column) => state.set({ rank: state.get('rank') === ranks[column] ? null : ranks[column] }),
+  };
+  return new Matrix(source, state).view();
 }

@@ -3,9 +3,9 @@
 // Frames, kernels and groups repeat in almost every stack, so each text is stored once and stacks refer to it: a search looks at a few
 // thousand texts instead of 50,000 stacks, and equal call paths have equal numbers.
 
-import { rerunOf } from './collectives.js';
 import { unpackTable, unpackText } from './decode.js';
 import { shortFrame } from './format.js';
+import { rerunRows } from './rank_lanes.js';
 
 /** Stores every text once. `at(text)` gives its entry, `{id, text, mark?, user}`. */
 class Texts {
@@ -91,11 +91,12 @@ export async function loadCharts(model) {
   const [collectives, rows, spans, marks, pieces] = await Promise.all(packed.map(unpackTable));
   const steps = Array.from(marks.start, (start, at) => ({ name: model.steps.names[at], start, dur: marks.dur[at] }));
   model.lanes = { ...lanes, collectives, rows, steps, pieces, path: { ...lanes.path, spans } };
-  if (lanes.rerun?.rows) model.lanes.rerun = rerunOf(model.lanes, await unpackTable(lanes.rerun.rows));
+  if (lanes.rerun?.rows) model.lanes.rerun = { ...lanes.rerun, rows: rerunRows(rows, await unpackTable(lanes.rerun.rows)) };
 }
 
 function addStacks(model) {
-  const { stacks, ranks } = model.docs;
+  const { stacks, ranks, diff, 'ranks-diff': changes } = model.docs;
+  for (const change of diff?.changes ?? changes?.stacks ?? []) model.stacks.push(changeEntry(model, change));
   const grouped = stacks?.groups?.length > 0;
   if (grouped) stacks.groups.forEach((group) => model.stacks.push(groupEntry(model, group, stacks.grouped_by)));
   else if (stacks) stacks.stacks.forEach((stack) => model.stacks.push(stackEntry(model, stack)));
@@ -172,6 +173,13 @@ function rankEntry(model, stack, allNs) {
   });
 }
 
+function changeEntry(model, change) {
+  const { kernels_before: before, kernels_after: after } = change;
+  const words = [...new Set([...(before ?? []), ...(after ?? [])])].map((text) => model.texted.at(text));
+  const source = { captured: null, forward: null, thread: null, ...change };
+  return new Stack(model.stacks.length, linesOf(model, source), { ...NO_WAITING, source, headline: change.headline, collectives: '', words });
+}
+
 function groupEntry(model, group, keys) {
   const level = (key) => (key === 'stack' ? group.key[key].split(';') : [group.key[key]]);
   const frames = keys.flatMap(level).map((text) => model.texted.at(text));
@@ -189,7 +197,7 @@ function groupEntry(model, group, keys) {
 }
 
 /** The names in a map of counts, the most frequent first. */
-export function namesOf(counts) {
+function namesOf(counts) {
   return Object.keys(counts ?? {})
     .sort((a, b) => counts[b] - counts[a])
     .join(', ');

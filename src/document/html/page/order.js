@@ -1,6 +1,6 @@
 // The order of ranks in a heat map, and the values of its cells. Needs no document or screen, so that tests can run it.
 
-/** The order of rows: `{order: positions of ranks, starts: rows at which a group begins, text}`. */
+/** The order of rows: `{order: positions of ranks, text}`. If groups divide the ranks, it is by process group, since ranks wait within groups. */
 export function heatOrder(ranks, groups) {
   const position = new Map(ranks.map((rank, at) => [rank, at]));
   const families = new Map();
@@ -18,18 +18,15 @@ export function heatOrder(ranks, groups) {
     families.set(key, family);
   }
   const best = [...families.values()].filter((of) => of.isDivision && of.groups.length > 1).sort((a, b) => b.waited - a.waited)[0];
-  if (!best) return { order: ranks.map((_, at) => at), starts: [], text: 'by rank' };
-  const starts = [];
+  if (!best) return { order: ranks.map((_, at) => at), text: 'by rank' };
   const order = [];
   for (const group of best.groups.sort((a, b) => a[0] - b[0])) {
-    starts.push(order.length);
     for (const rank of group) order.push(position.get(rank));
   }
-  if (order.length < ranks.length) starts.push(order.length);
   ranks.forEach((rank, at) => {
     if (!best.seen.has(rank)) order.push(at);
   });
-  return { order, starts, text: `by process group (${best.key}), then by rank` };
+  return { order, text: `by process group (${best.key}), then by rank` };
 }
 
 const STEP_PARTS = /#?\d+(?:[.,]\d+)*|[\p{L}\p{N}]+|./gsu;
@@ -53,26 +50,17 @@ export function stepLabels(names) {
   return { labels: isClosed ? rest.map((label) => label.slice(0, -1)) : rest, prefix };
 }
 
-/** For every cell: minimum, maximum, and the position (plus 1) of the maximum's rank and step. */
+/** For every cell its maximum, and the position of the maximum's row (plus 1) and column. */
 export function heatCells(values, order, last, steps, grid) {
   const size = grid.rows * grid.columns;
-  const [max, min] = [new Float64Array(size), new Float64Array(size).fill(Infinity)];
-  const [rank, step] = [new Int32Array(size), new Int32Array(size)];
-  for (let row = 0; row < grid.rows; row += 1) {
-    const end = Math.min(grid.first + (row + 1) * grid.ranksPerRow, last);
-    for (let of = grid.first + row * grid.ranksPerRow; of < end; of += 1) {
-      const from = order[of] * steps;
-      for (let at = 0; at < steps; at += 1) {
-        const value = values[from + at];
-        const cell = row * grid.columns + (grid.stepsPerColumn === 1 ? at : Math.floor(at / grid.stepsPerColumn));
-        if (value < min[cell]) min[cell] = value;
-        if (value > max[cell] || rank[cell] === 0) {
-          max[cell] = value;
-          rank[cell] = order[of] + 1;
-          step[cell] = at;
-        }
-      }
+  const [max, rank, step] = [new Float64Array(size), new Int32Array(size), new Int32Array(size)];
+  for (let at = 0; at < last; at += 1) {
+    const row = Math.floor(at / grid.ranksPerRow);
+    for (let of = 0; of < steps; of += 1) {
+      const value = values[order[at] * steps + of];
+      const cell = row * grid.columns + Math.floor(of / grid.stepsPerColumn);
+      if (value > max[cell] || rank[cell] === 0) [max[cell], rank[cell], step[cell]] = [value, order[at] + 1, of];
     }
   }
-  return { max, min, rank, step };
+  return { max, rank, step };
 }

@@ -1,12 +1,11 @@
 // The selection. It is only in the URL's fragment, so that a view can be sent, and reload and Back work.
 //
-// Keys: `view` (the part of the page to scroll to), `stack`, `rank`, `step`, `collective` (numbers), `rules` (a bit mask of the rules of a
-// rerun), keys of views: `sort`, `q`, `width`,
-// `per`, `measure`, `from`, `to`, `begin`, `end`, `find`, `axis`, and `theme`. A missing value is the view's default.
+// Keys: `view` (the part of the page to scroll to), `stack`, `rank`, `step`, `collective` (numbers), keys of views: `sort`, `q`,
+// `page`, `width`, `measure`, `trace`, `from`, `to`, `find`, and `theme`. A missing value is the view's default.
 
 // Keys whose values must be places in lists, or times. Other values of theirs are dropped: a fragment may come from anywhere.
-const PLACES = new Set(['stack', 'rank', 'step', 'collective', 'rules', 'trace', 'page']);
-const TIMES = new Set(['from', 'to', 'begin', 'end']);
+const PLACES = new Set(['stack', 'rank', 'step', 'collective', 'trace', 'page']);
+const TIMES = new Set(['from', 'to']);
 
 /** The state of a fragment. */
 export function parse(fragment) {

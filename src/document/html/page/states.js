@@ -32,7 +32,7 @@ const STATES_RANGES = 8;
 const STATES_NAME = 200;
 
 /** Ranks as ranges: `0-3, 7`. */
-export function rankRanges(ranks) {
+function rankRanges(ranks) {
   return rankParts(ranks).map(rankText).join(', ');
 }
 

@@ -1,47 +1,45 @@
-// The window in time: the kernels of a trace with a lane for each stream, or the collectives of all ranks with a lane for each rank. Of one trace,
-// a span can be selected and summed, and kernels can be searched for.
+// The window in time: the kernels of a trace with a lane for each stream, or the collectives of all ranks with a lane for each rank. Kernels of one
+// trace can be searched for.
 
-import { AreaPanel } from './area.js';
-import { canvasBox, drawKey, drawTimeAxis, pointerAt, readout, zoomButtons, zoomable } from './canvas.js';
-import { traceMicros } from './clock.js';
-import { lanesIndex } from './collectives.js';
+import { canvasBox, drawKey, drawTimeAxis, readout, zoomButtons, zoomable } from './canvas.js';
+import { traceMicros, traceNs } from './clock.js';
 import { copyText } from './commands.js';
-import { choice, el, section } from './dom.js';
-import { KernelSearch } from './find.js';
-import { duration } from './format.js';
-import { StreamLanes } from './streams.js';
-import { RankLanes } from './tracks.js';
+import { choice, el, nameNode, section } from './dom.js';
+import { count, duration } from './format.js';
+import { rankLanes } from './rank_lanes.js';
+import { traceLanes } from './trace_lanes.js';
 
 const TIMELINE_TOP = 46;
 
 const TIMELINE_HELP =
-  'Drag pans, + and − or the wheel (on the chosen chart, or with Ctrl) zoom, Home shows all. Shift with drag selects a span. Keys: ← → ↑ ↓ go from ' +
-  'row to row, Enter chooses, Shift with ← → pans, [ and ] select from and to the cursor, c copies its time in the trace, / finds, Escape clears.';
+  'Drag or A and D pan; W and S, + and − or the wheel (on the chosen chart, or with Ctrl) zoom; Home shows all. ← → ↑ ↓ go from row to row, Enter ' +
+  'chooses, f fits what is chosen, c copies its time in the trace, / finds, Escape clears.';
 
-const TIMELINE_KEYS = ['step', 'trace', 'from', 'to', 'begin', 'end', 'find', 'stack', 'collective', 'rank'];
+const TIMELINE_KEYS = ['step', 'trace', 'from', 'to', 'find', 'stack', 'collective', 'rank'];
 
 /** The timeline, or null if there is none. */
 export function mountTimeline(model, state) {
-  const views = [...model.timelines.filter((of) => of.kernels.rows > 0).map((of) => new StreamLanes(model, of))];
-  if (model.lanes && lanesIndex(model.lanes).n > 0) views.push(new RankLanes(model));
-  if (model.lanes?.rerun?.rows) views.push(new RankLanes(model, model.lanes.rerun));
+  const views = model.timelines.filter((of) => of.kernels.rows > 0).map((of) => traceLanes(model, of));
+  if (model.lanes?.rows.rows > 0) views.push(rankLanes(model));
+  if (model.lanes?.rerun?.rows) views.push(rankLanes(model, model.lanes.rerun));
   return views.length > 0 ? new TimelineView(model, state, views).view() : null;
 }
 
 class TimelineView {
   constructor(model, state, views) {
-    Object.assign(this, { model, state, views, cursor: null, held: null, drawn: { left: 0, right: 1 } });
+    Object.assign(this, { model, state, views, cursor: null, held: null, searched: null, drawn: { left: 0, right: 1 } });
     this.chart = canvasBox('', 200, (...painted) => this.draw(...painted));
     this.says = readout('');
-    this.help = el('p', { class: 'help' });
-    this.origin = el('p', { class: 'muted origin' });
+    this.tip = el('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
+    this.chart.box.append(this.tip);
+    this.help = el('p');
+    this.origin = el('p', { class: 'origin' });
     this.times = timeButtons();
-    this.area = new AreaPanel(state);
-    this.find = new KernelSearch(
-      state,
-      (item) => this.go(item),
-      () => this.chart.canvas.focus(),
-    );
+    this.code = el('code');
+    const copy = el('button', { type: 'button', class: 'small', 'aria-label': 'Copy the command', onclick: () => copyText(this.code.textContent, copy, this.code) }, 'Copy');
+    const what = el('p', null, 'The shown span as a trace of its own, for ui.perfetto.dev (Open trace file):');
+    this.command = el('div', null, what, el('div', { class: 'command' }, this.code, copy));
+    this.search();
     const chart = {
       extent: () => [0, this.shown().span],
       window: () => this.window(),
@@ -53,56 +51,61 @@ class TimelineView {
       key: (event) => this.key(event),
       cursor: () => (this.cursor ? this.x(this.shown().startOf(this.cursor)) : null),
     };
-    this.selectByPointer();
     this.zoom = zoomable(this.chart.canvas, chart);
-    const options = views.map((view, at) => [at, view.label]);
-    this.switch =
-      options.length < 2
-        ? null
-        : options.length > 6
-          ? this.selection(options)
-          : choice('Trace', options, this.trace(), (trace) => this.choose(trace));
     this.buttons = zoomButtons(this.zoom, chart);
-  }
-
-  selection(options) {
-    const node = el(
-      'select',
-      { 'aria-label': 'Trace', onchange: () => this.choose(Number(node.value)) },
-      options.map(([value, text]) => el('option', { value }, text)),
-    );
-    return {
-      node,
-      show: (value) => {
-        node.value = String(value);
-      },
-    };
-  }
-
-  choose(trace) {
-    this.state.set({ trace, from: null, to: null, begin: null, end: null });
+    const options = views.map((view, at) => [at, view.label]);
+    const choose = (trace) => this.state.set({ trace, from: null, to: null });
+    this.switch = options.length < 2 ? null : options.length > 6 ? selection(options, choose) : choice('Trace', options, this.trace(), choose);
   }
 
   view() {
-    const node = section(
-      'timeline',
-      'Timeline',
-      TIMELINE_HELP,
-      el('div', { class: 'toolbar' }, this.switch?.node, this.buttons, this.find.node),
-      this.help,
-      this.origin,
-      this.chart.box,
-      el('div', { class: 'says' }, this.says, this.times.node),
-      this.area.node,
-    );
+    const legend = el('details', { class: 'legend' }, el('summary', null, 'What this shows, keys, and a trace of it'), this.help, el('p', null, TIMELINE_HELP), this.origin, this.command);
+    const toolbar = el('div', { class: 'toolbar' }, this.switch?.node, this.buttons, this.finder);
+    const node = section('timeline', 'Timeline', null, toolbar, this.chart.box, el('div', { class: 'says' }, this.says, this.times.node), legend);
     this.switch?.show(this.trace());
     this.showParts();
     return { id: 'timeline', title: 'Timeline', node, update: (state, changed) => this.update(changed), paint: () => this.chart.paint() };
   }
 
+  /** The search for kernels. */
+  search() {
+    const onkeydown = (event) => {
+      if (event.key === 'Enter') this.goFound(event.shiftKey ? -1 : 1);
+      else if (event.key === 'Escape') this.chart.canvas.focus();
+    };
+    this.input = el('input', { type: 'search', spellcheck: false, autocomplete: 'off', placeholder: 'kernel or stack', onkeydown });
+    this.input.addEventListener('input', () => this.state.set({ find: this.input.value }));
+    this.found = el('span', { class: 'muted', role: 'status' });
+    this.nextFound = el('button', { type: 'button', class: 'small', onclick: () => this.goFound(1) }, 'Next');
+    this.finder = el('div', { class: 'toolbar' }, el('label', { class: 'search' }, el('span', { class: 'label' }, 'Find'), this.input), this.nextFound, this.found);
+  }
+
+  /** Finds the kernels of a view that have the text of the address. */
+  find(view) {
+    this.finder.hidden = !view.search;
+    const query = this.state.get('find', '').trim().toLowerCase();
+    if (this.input !== document.activeElement) this.input.value = this.state.get('find', '');
+    if (!view.search || (this.searched?.view === view && this.searched.query === query)) return;
+    view.found = query === '' ? null : view.search(query);
+    this.searched = { view, query, at: -1 };
+    this.nextFound.hidden = !view.found;
+    this.found.textContent = view.found?.text ?? '';
+  }
+
+  /** Goes to the next kernel that was found, or the one before: after the last comes the first. */
+  goFound(step) {
+    const { view } = this.searched ?? {};
+    const rows = view?.found?.rows ?? [];
+    if (rows.length === 0) return;
+    const at = this.searched.at < 0 && step < 0 ? 0 : this.searched.at;
+    this.searched.at = (at + step + rows.length) % rows.length;
+    this.found.textContent = `${view.found.text}; number ${count(this.searched.at + 1)}`;
+    this.go(view.itemOf(rows[this.searched.at]));
+  }
+
   trace() {
     // A schedule is seen beside those of the other ranks.
-    const first = Math.max(0, this.views.findIndex((view) => view.pieces));
+    const first = Math.max(0, this.views.findIndex((view) => view.hasPieces));
     const trace = this.state.get('trace', first);
     return this.views[trace] ? trace : first;
   }
@@ -111,25 +114,25 @@ class TimelineView {
     return this.views[this.trace()];
   }
 
+  /** What is shown at first: of one trace its longest step, else all. */
+  first() {
+    const { span, timeline } = this.shown();
+    const longest = (timeline?.steps ?? []).reduce((most, step) => (step.dur > most.dur ? step : most), { dur: 0 });
+    return timeline?.steps.length > 1 && longest.dur > 0 ? [longest.start, Math.min(span, longest.start + longest.dur)] : [0, span];
+  }
+
   window() {
     const { span } = this.shown();
+    if (this.state.get('from') === null && this.state.get('to') === null) return this.first();
     const from = Math.min(Math.max(0, this.state.get('from', 0)), span);
     const to = Math.min(this.state.get('to', span), span);
     return to > from ? [from, to] : [0, span];
   }
 
-  /** The selected span, or null. */
-  selected() {
-    const [begin, end] = [this.state.get('begin'), this.state.get('end')];
-    if (begin === null && end === null) return null;
-    const { span } = this.shown();
-    const [from, to] = [Math.max(0, begin ?? 0), Math.min(end ?? span, span)];
-    return to > from ? [from, to] : null;
-  }
-
   zoomTo(from, to) {
-    const isAll = to - from >= this.shown().span;
-    this.state.set({ from: isAll ? null : Math.round(from), to: isAll ? null : Math.round(to) });
+    const [first, last] = this.first();
+    const isFirst = from === first && to === last;
+    this.state.set({ from: isFirst ? null : Math.round(from), to: isFirst ? null : Math.round(to) });
   }
 
   update(changed) {
@@ -139,21 +142,44 @@ class TimelineView {
       this.hover(null);
     }
     this.switch?.show(this.trace());
-    const span = changed.has('step') && !changed.has('from') ? this.shown().spanOfStep?.(this.state.get('step')) : null;
+    const span = !changed.has('from') && (changed.has('step') || changed.has('collective')) ? this.spanOfChoice() : null;
     if (span) return this.zoomTo(...span);
     this.showParts();
     this.chart.paint();
   }
 
+  /** The span of the chosen step; of a chosen collective with a margin, as nothing shows where else it begins. */
+  spanOfChoice() {
+    const view = this.shown();
+    const collective = view.spanOfCollective?.(this.state.get('collective'));
+    return collective ? this.margined(...collective) : (view.spanOfStep(this.state.get('step')) ?? null);
+  }
+
+  margined(from, to) {
+    const { span } = this.shown();
+    return [Math.max(0, from - (to - from) * 0.25), Math.min(span, to + (to - from) * 0.25)];
+  }
+
+  /** Shows what the cursor or the choice is on, with a margin. */
+  fit() {
+    const item = this.held ?? this.cursor;
+    const view = this.shown();
+    const span = item ? this.margined(view.startOf(item), view.endOf(item)) : this.spanOfChoice();
+    if (span) this.zoom.show(...span);
+  }
+
   /** Shows what is beside the chart. */
   showParts() {
     const view = this.shown();
-    this.find.show(view);
-    this.area.show(view, this.selected(), this.window());
+    this.find(view);
     this.help.textContent = view.help;
-    this.origin.textContent = view.timeline
-      ? `0 is the start of the window: ${traceMicros(view.timeline.origin_ns)} µs (${view.timeline.origin_ns} ns) in the trace.`
-      : '';
+    const { timeline } = view;
+    this.origin.textContent = timeline ? `0 is the start of the window: ${traceMicros(timeline.origin_ns)} µs (${timeline.origin_ns} ns) in the trace.` : '';
+    this.command.hidden = !timeline || timeline.name === '-';
+    if (this.command.hidden) return;
+    const [from, to] = this.window();
+    const window = `--start-ts ${traceNs(timeline.origin_ns, from)} --duration ${Math.max(1, Math.round(to - from))}`;
+    this.code.replaceChildren(nameNode(`nccl-stacks export ${shellWord(timeline.name)} --trace span.json.gz ${window}`));
   }
 
   x(time) {
@@ -166,7 +192,7 @@ class TimelineView {
     const tall = TIMELINE_TOP + view.height + 8;
     if (Math.abs(tall - height) > 0.5) return void this.chart.paint(tall);
     const [from, to] = this.window();
-    const at = { left: view.timeline ? 8 : 44, right: width - 8, top: TIMELINE_TOP, bottom: tall - 4, from, to };
+    const at = { left: view.left, right: width - 8, top: TIMELINE_TOP, bottom: tall - 4, from, to };
     this.drawn = at;
     drawKey(context, view.found ? [...view.key, ['fg', 'found']] : view.key, at.left, 10, shown, at.right);
     drawTimeAxis(context, at, shown);
@@ -174,65 +200,15 @@ class TimelineView {
     context.beginPath();
     context.rect(0, 0, at.right + 1, tall);
     context.clip();
-    const stack = this.state.get('stack');
-    this.drawSelected(context, at, shown);
-    view.draw(context, at, shown, stack !== null && stack >= 0 ? stack : null, this.state.get('collective'), this.state.get('rank'));
+    const [stack, collective, rank] = ['stack', 'collective', 'rank'].map((key) => this.state.get(key));
+    view.draw(context, at, shown, { stack, collective, rank, isNone: stack === null && collective === null });
     if (this.cursor) {
       context.fillStyle = shown.fg;
       context.fillRect(Math.round(this.x(view.startOf(this.cursor))), at.top, 1, at.bottom - at.top);
-      view.drawItem?.(context, at, shown, this.cursor);
+      view.drawItem(context, at, shown, this.cursor);
     }
     context.restore();
     this.chart.canvas.setAttribute('aria-label', `Timeline of ${view.label}: ${duration(from)} to ${duration(to)} of ${duration(view.span)}`);
-  }
-
-  drawSelected(context, at, shown) {
-    const selected = this.shown().timeline ? this.selected() : null;
-    if (!selected) return;
-    const [x0, x1] = selected.map((time) => Math.min(at.right + 2, Math.max(at.left - 2, this.x(time))));
-    context.fillStyle = shown.accent;
-    context.globalAlpha = 0.16;
-    context.fillRect(x0, at.top, x1 - x0, at.bottom - at.top);
-    context.globalAlpha = 1;
-    for (const x of [x0, x1]) context.fillRect(Math.round(x), at.top - 4, 1, at.bottom - at.top + 4);
-  }
-
-  timeAt(x) {
-    const { left, right, from, to } = this.drawn;
-    return Math.min(to, Math.max(from, from + ((x - left) / (right - left)) * (to - from)));
-  }
-
-  /** Shift with drag selects. The box hears of it before the canvas, which else would pan. */
-  selectByPointer() {
-    const { box, canvas } = this.chart;
-    let first = null;
-    const on = (name, react) =>
-      box.addEventListener(
-        name,
-        (event) => {
-          if (react(event)) event.stopPropagation();
-        },
-        { capture: true },
-      );
-    on('pointerdown', (event) => {
-      if (event.button !== 0 || !event.shiftKey || !this.shown().timeline) return false;
-      first = this.timeAt(pointerAt(canvas, event).x);
-      canvas.setPointerCapture(event.pointerId);
-      return true;
-    });
-    on('pointermove', (event) => {
-      if (first === null) return false;
-      const [begin, end] = [first, this.timeAt(pointerAt(canvas, event).x)].sort((a, b) => a - b).map(Math.round);
-      if (end > begin) this.state.set({ begin, end });
-      return true;
-    });
-    for (const name of ['pointerup', 'pointercancel']) {
-      on(name, () => {
-        const was = first;
-        first = null;
-        return was !== null;
-      });
-    }
   }
 
   point(x, y, isChosen) {
@@ -241,15 +217,20 @@ class TimelineView {
     const item = y < top ? null : this.shown().at(y - top, from + (x - left) * scale, 3 * scale);
     if (isChosen) this.held = item;
     this.hover(item);
+    // Beside the pointer, on the side with more room.
+    this.tip.hidden = !item;
+    Object.assign(this.tip.style, { top: `${y + 16}px`, ...(x > right / 2 ? { left: 'auto', right: `${right - x + 20}px` } : { left: `${x + 12}px`, right: 'auto' }) });
     if (isChosen && item) this.pick();
   }
 
   hover(item) {
+    this.tip.hidden = true;
     const isSame = JSON.stringify(item) === JSON.stringify(this.cursor);
     this.cursor = item;
     if (isSame) return;
     const view = this.shown();
     this.says.textContent = item ? view.text(item) : '';
+    this.tip.textContent = this.says.textContent;
     this.times.show(item ? view.traceNs(item) : null);
     this.chart.paint();
   }
@@ -264,10 +245,10 @@ class TimelineView {
   }
 
   pick() {
-    const chosen = this.shown().stackOf(this.cursor);
+    const chosen = this.shown().pick(this.cursor);
     if (!chosen) return;
-    const isSame = chosen.stack !== null && chosen.stack === this.state.get('stack') && (chosen.collective ?? null) === this.state.get('collective');
-    this.state.set(isSame ? { stack: null, collective: null } : chosen);
+    const isSame = Object.entries(chosen).every(([key, value]) => value === this.state.get(key));
+    this.state.set(isSame ? Object.fromEntries(Object.keys(chosen).map((key) => [key, null])) : chosen);
   }
 
   key(event) {
@@ -277,33 +258,26 @@ class TimelineView {
     else if (rows !== 0 || lanes !== 0) {
       const { left, right, from, to } = this.drawn;
       this.go(this.shown().next(this.cursor, lanes, rows, (to - from) / (right - left)));
-    } else return this.shown().timeline ? this.keyOfTrace(event.key) : false;
-    return true;
-  }
-
-  /** The keys that only the view of one trace has. */
-  keyOfTrace(key) {
-    const view = this.shown();
-    if (key === '[') this.selectFrom(this.cursor ? view.startOf(this.cursor) : this.window()[0]);
-    else if (key === ']') this.selectTo(this.cursor ? view.endOf(this.cursor) : this.window()[1]);
-    else if (key === '/') this.find.input.focus();
-    else if (key === 'Escape') {
+    } else if (event.key === 'f') this.fit();
+    else if (event.key === '/' && this.shown().search) this.input.focus();
+    else if (event.key === 'Escape') {
       this.held = null;
       this.hover(null);
-      this.state.set({ begin: null, end: null });
     } else return false;
     return true;
   }
+}
 
-  selectFrom(begin) {
-    const end = this.state.get('end');
-    this.state.set({ begin, end: end !== null && end > begin ? end : null });
-  }
+/** A choice of many, with the same parts as `choice`. */
+function selection(options, choose) {
+  const node = el('select', { 'aria-label': 'Trace', onchange: () => choose(Number(node.value)) }, options.map(([value, text]) => el('option', { value }, text)));
+  return { node, show: (value) => (node.value = String(value)) };
+}
 
-  selectTo(end) {
-    const begin = this.state.get('begin');
-    this.state.set({ end, begin: begin !== null && begin < end ? begin : null });
-  }
+/** A word for a shell, in quotes if it needs them. */
+function shellWord(word) {
+  const path = word.startsWith('-') ? `./${word}` : word;
+  return /^[A-Za-z0-9\-_=+./,:@%]+$/.test(path) ? path : `'${path.replace(/'/g, "'\\''")}'`;
 }
 
 /** Buttons that copy a time of the trace: in µs, as Chrome's JSON has it, and in ns, as the program's options take it. */

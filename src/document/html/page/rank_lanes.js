@@ -1,0 +1,188 @@
+// The lanes of all ranks on one clock: the critical path, then collectives with a lane for each rank, and below it what its stage of a pipeline computes.
+// With a rerun, each rank has its lane of the rerun below.
+
+import { apart } from './canvas.js';
+import { traceNs } from './clock.js';
+import { count, duration, visible } from './format.js';
+import { Lanes, lane } from './lanes.js';
+
+const PATH_COLOURS = { CPU: 'accent', 'launch latency': 'exposed', compute: 'compute', transfer: 'transfer', idle: 'line' };
+// With more lanes than this, one is of several ranks.
+const RANK_LANES = 320;
+
+/** The collective of each row, and the start and end of each collective. */
+function indexOf(lanes) {
+  if (lanes.index) return lanes.index;
+  const { collectives, rows } = lanes;
+  const n = collectives.first.length;
+  const index = { n, begin: new Float64Array(n), end: new Float64Array(n), of: new Int32Array(rows.start.length) };
+  for (let at = 0; at < n; at += 1) {
+    const [first, last] = [collectives.first[at], collectives.first[at] + collectives.members[at]];
+    index.begin[at] = first < last ? Infinity : 0;
+    for (let row = first; row < last; row += 1) {
+      index.of[row] = at;
+      index.begin[at] = Math.min(index.begin[at], rows.start[row]);
+      index.end[at] = Math.max(index.end[at], rows.start[row] + rows.dur[row]);
+    }
+  }
+  lanes.index = index;
+  return index;
+}
+
+/** The rows of a rerun. `moved` is how it differs, by row: the end, the waiting, and the rest of the time. */
+export function rerunRows({ start, dur, waited, ...others }, moved) {
+  const longer = dur.map((ns, row) => ns + moved.waited[row] + moved.transfer[row]);
+  return { ...others, dur: longer, start: start.map((ns, row) => ns + dur[row] + moved.end[row] - longer[row]), waited: waited.map((ns, row) => ns + moved.waited[row]) };
+}
+
+/** The collective of a step with a rank's longest wait, or the longest wait for it; null if there is none. */
+export function worstCollective(lanes, rank, step, measure) {
+  const { collectives, rows } = lanes;
+  const at = lanes.ranks.indexOf(rank);
+  let [worst, most] = [null, -1];
+  for (let of = 0; of < collectives.first.length; of += 1) {
+    if (step !== null && collectives.step[of] !== step + 1) continue;
+    if (measure === 'caused' && collectives.late[of] !== at + 1) continue;
+    let waited = measure === 'caused' ? 0 : -1;
+    for (let row = collectives.first[of]; row < collectives.first[of] + collectives.members[of]; row += 1) {
+      const own = Math.max(0, rows.waited[row] - 1);
+      if (measure === 'caused') waited += own;
+      else if (rows.rank[row] === at) waited = own;
+    }
+    if (waited > most) [worst, most] = [of, waited];
+  }
+  return worst;
+}
+
+/** The lanes of all ranks; with a `rerun` of the page, each rank has its lane of that below. */
+export function rankLanes(model, rerun = null) {
+  const { lanes: data } = model;
+  const { ranks, collectives, rows, pieces } = data;
+  const index = indexOf(data);
+  const order = ranks.map((_, at) => at).sort((a, b) => ranks[a] - ranks[b]);
+  const perRow = Math.ceil(((rerun ? 2 : 1) * order.length) / RANK_LANES);
+  const n = Math.ceil(order.length / perRow) * (rerun ? 2 : 1);
+  const tall = n > 128 ? 2 : n > 64 ? 4 : n > 24 ? 9 : n > 12 ? 13 : 19;
+  const place = new Map(order.map((rank, at) => [rank, Math.floor(at / perRow)]));
+  const ofLane = Array.from({ length: Math.ceil(order.length / perRow) }, () => []);
+  rows.rank.forEach((rank, row) => ofLane[place.get(rank)].push(row));
+  const collective = (row) => index.of[row];
+  const nameOf = (row) => {
+    const group = data.groups[collectives.group[collective(row)]];
+    return visible(data.names[collectives.name[collective(row)]] ?? 'collective') + (group ? ` of ${visible(group)}` : '');
+  };
+  const stackOf = (row) => {
+    const id = model.ofRankStack[rows.stack[row] - 1] ?? -1;
+    return id < 0 ? null : id;
+  };
+  const rankLane = (of, table, isRerun) => {
+    const own = isRerun ? [...ofLane[of]].sort((a, b) => table.start[a] - table.start[b]) : ofLane[of].sort((a, b) => table.start[a] - table.start[b]);
+    const waited = (row) => Math.min(table.dur[row], Math.max(0, table.waited[row] - 1));
+    return lane(own, table, {
+      side: true,
+      label: isRerun ? '' : String(ranks[order[of * perRow]]),
+      tall,
+      least: 40,
+      inks: ['waited', 'transfer', 'collective'],
+      ink: (row) => (table.waited[row] === 0 ? 2 : 1),
+      split: waited,
+      name: nameOf,
+      text: (row) => {
+        const stack = model.stacks[stackOf(row)];
+        const launch = !isRerun && rows.launch[row] !== 0 ? `, its launch ended ${apart(rows.launch[row], 'after it began', 'before')}` : '';
+        const waits = table.waited[row] === 0 ? 'waiting unknown' : `waited ${duration(table.waited[row] - 1)}`;
+        const what = `rank ${ranks[rows.rank[row]]}: ${nameOf(row)} at ${duration(table.start[row])}, ran ${duration(table.dur[row])}, ${waits}${launch}`;
+        return `${isRerun ? 'Rerun: ' : ''}${what}${stack ? `; ${visible(stack.label)}` : ''}`;
+      },
+      pick: (row) => ({ stack: stackOf(row), collective: collective(row) }),
+      traceNs: isRerun ? null : (row) => traceNs(data.origins_ns[rows.rank[row]], rows.start[row] + rows.drift[row]),
+      isMarked: (row, choice) => collective(row) === choice.collective || (choice.stack !== null && stackOf(row) === choice.stack),
+      isChosen: ({ rank }) => order.slice(of * perRow, (of + 1) * perRow).some((at) => ranks[at] === rank),
+    });
+  };
+  // Several ranks in one lane have no schedule that could be read.
+  const hasPieces = !rerun && perRow === 1 && pieces.rows > 0;
+  const pieceRows = new Map();
+  for (let piece = 0; hasPieces && piece < pieces.rows; piece += 1) {
+    if (!pieceRows.has(pieces.rank[piece])) pieceRows.set(pieces.rank[piece], []);
+    pieceRows.get(pieces.rank[piece]).push(piece);
+  }
+  const microbatch = (piece) => (pieces.microbatch[piece] > 0 ? String(pieces.microbatch[piece] - 1) : '');
+  const pieceLane = (rank) =>
+    lane(pieceRows.get(rank), pieces, {
+      side: true,
+      label: '',
+      tall: Math.max(4, tall - 4),
+      least: 10,
+      inks: ['good', 'caused'],
+      ink: (piece) => pieces.forward[piece],
+      name: microbatch,
+      text: (piece) => {
+        const number = microbatch(piece) && ` of microbatch ${microbatch(piece)}`;
+        return `Rank ${ranks[rank]}, ${pieces.forward[piece] ? 'forward' : 'backward'}${number}, at ${duration(pieces.start[piece])}, ${duration(pieces.dur[piece])}`;
+      },
+      pick: () => ({ rank: ranks[rank] }),
+    });
+  const path = rerun ? null : pathLane(data);
+  const all = ofLane.flatMap((_, of) => [
+    rankLane(of, rows, false),
+    ...(rerun ? [rankLane(of, rerun.rows, true)] : []),
+    ...(pieceRows.has(order[of]) ? [pieceLane(order[of])] : []),
+  ]);
+  const lanes = [...(path ? [path.lane] : []), ...all].filter((of) => of.rows.length > 0);
+  const span = rows.start.reduce((end, start, row) => Math.max(end, start + rows.dur[row]), data.span_ns ?? 1);
+  const key = [
+    ['waited', 'waits'],
+    ['transfer', 'transfer'],
+    ['collective', 'waiting unknown'],
+    ['mark', 'chosen'],
+    ...(hasPieces ? [['caused', 'forward'], ['good', 'backward']] : []),
+    ...(path?.key ?? []),
+  ];
+  const label = rerun ? `rerun: ${visible(rerun.rule)}` : `all ${count(ranks.length)} ranks`;
+  const source = { span, lanes, steps: data.steps, key, label, help: rankHelp(data, rerun, { hasPieces, path, perRow }), first: path ? 1 : 0 };
+  return Object.assign(new Lanes(source), {
+    hasPieces,
+    spanOfCollective: (at) => (at !== null && at >= 0 && at < index.n ? [index.begin[at], index.end[at]] : null),
+    spanOfStep: (step) => {
+      let [from, to] = [Infinity, 0];
+      collectives.step.forEach((of, at) => {
+        if (of === step + 1) [from, to] = [Math.min(from, index.begin[at]), Math.max(to, index.end[at])];
+      });
+      return to > from ? [from, to] : null;
+    },
+  });
+}
+
+/** The critical path: what the job's length consists of, one piece after the other, each on one rank; null where it is not known. */
+function pathLane({ path, ranks }) {
+  const { spans, texts } = path;
+  if (spans.rows === 0) return null;
+  const kinds = [...new Set(spans.kind)].map((kind) => texts[kind]);
+  const inks = kinds.map((kind) => PATH_COLOURS[kind]);
+  const of = lane(spans.start.keys(), spans, {
+    side: true,
+    label: 'path',
+    tall: 16,
+    least: 30,
+    inks,
+    ink: (span) => kinds.indexOf(texts[spans.kind[span]]),
+    name: (span) => texts[spans.name[span]],
+    text: (span) => `Critical path: rank ${ranks[spans.rank[span]]}, ${texts[spans.kind[span]]}: ${visible(texts[spans.name[span]])}, at ${duration(spans.start[span])}, ${duration(spans.dur[span])}`,
+    pick: (span) => ({ rank: ranks[spans.rank[span]] }),
+  });
+  return { lane: of, key: kinds.map((kind) => [PATH_COLOURS[kind], `path: ${kind}`]) };
+}
+
+function rankHelp({ left_out: left, rerun: known }, rerun, { hasPieces, path, perRow }) {
+  const parts = [
+    'Collectives of each rank on one clock: waiting, then transfer.',
+    rerun && `Below each is a rerun, on the same axis; steps are as recorded. With “${visible(rerun.rule)}” the job ends ${duration(rerun.saves_ns)} earlier.`,
+    hasPieces && 'Below them is what the stage computes, with the numbers of microbatches.',
+    path && 'Above them is the critical path: what the length of the job consists of.',
+    !rerun && known && !known.rows && `The rerun with “${visible(known.rule)}” is not drawn beside them: it would make this page too large.`,
+    perRow > 1 && `A lane is ${perRow} ranks.`,
+    left > 0 && `${count(left)} collectives with less waiting are not here.`,
+  ];
+  return parts.filter((part) => part).join(' ');
+}
