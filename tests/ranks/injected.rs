@@ -18,6 +18,7 @@ use nccl_stacks::time::{Ns, Window};
 
 use super::real::{MERGED, SET_A, SET_F, SET_F_COMPAT, SET_J, compared, paths};
 use super::simulated::pick;
+use crate::support::random::is_long;
 use crate::support::shared;
 
 const PAUSE: i64 = 2_000_000;
@@ -171,7 +172,8 @@ fn a_cause_in_a_real_trace_is_found() {
         let compared = compared(&paths(&shared, set));
         let before = compared.report().reruns.unwrap();
         let ranks = compared.job.ranks.len();
-        for variant in 0..10 {
+        // Each cause once, on the first rank or the last.
+        for variant in (0..10).filter(|variant| is_long() || matches!(variant % 4, 0 | 3)) {
             let rank = variant % ranks;
             let mut longer = Longer::default();
             let mut late = vec![compared.job.ranks[rank]];
@@ -205,20 +207,21 @@ fn a_cause_in_a_real_trace_is_found() {
         }
     }
     println!("of {asked} that can be found {right} are right");
-    assert!(asked >= 20 && right * 100 >= 95 * asked, "{right} of {asked}");
+    assert!(asked >= if is_long() { 20 } else { 10 } && right * 100 >= 95 * asked, "{right} of {asked}");
 }
 
-/// What is asked: of 21 pauses that make the job longer by 0.6 % or more, 19 are found: the rank, the function, and the time to 10 %.
+/// What is asked: of 21 pauses that make the job longer by 0.6 % or more, 19 are found: the rank, the function, and the time to 10 %. Everyday, of 9.
 #[test]
 fn a_pause_in_a_real_trace_is_found() {
     let Some(shared) = shared() else { return };
     let (mut asked, mut right) = (0, 0);
+    let each: u32 = if is_long() { 7 } else { 3 };
     for (set, seeds) in [(SET_A, 0..), (SET_F, 100..), (SET_F_COMPAT, 200..)] {
         let compared = compared(&paths(&shared, set));
         let length = compared.report().reruns.unwrap().length_ns;
         let longer = seeds.map(|seed| choose(&compared, seed)).map(|pause| (inject(&compared, &pause), pause));
         for ((reductions, longer), pause) in
-            longer.filter(|((_, longer), _)| *longer as f64 > 0.006 * length as f64).take(7)
+            longer.filter(|((_, longer), _)| *longer as f64 > 0.006 * length as f64).take(each as usize)
         {
             let rank = compared.job.ranks[pause.rank];
             let name = &compared.job.reductions[pause.rank].graph.texts[pause.function as usize];
@@ -231,5 +234,5 @@ fn a_pause_in_a_real_trace_is_found() {
             (asked, right) = (asked + 1, right + u32::from(is_right));
         }
     }
-    assert!(asked == 21 && right >= 19, "{right} of {asked}");
+    assert!(asked == 3 * each && right * 21 >= 19 * asked, "{right} of {asked}");
 }

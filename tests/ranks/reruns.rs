@@ -108,7 +108,7 @@ const NAMES: usize = 95;
 const SAVINGS: usize = 95;
 
 fn check(how: &str) {
-    let found = each(0..rounds(30) as u64, |seed| {
+    let found = each(0..rounds(10) as u64, |seed| {
         let (late, with, quiet) = both(seed, how);
         (judge(&late, &with, &quiet), late, with, quiet.length_ns)
     });
@@ -155,7 +155,7 @@ fn a_call_that_waits_for_the_gpu_on_one_rank_is_found() {
 #[test]
 fn the_cpus_set_the_pace_only_where_they_do() {
     let verdict = |job: &Job| compare(&job.make()).report().verdict().pace;
-    for seed in 0..rounds(4) as u64 {
+    for seed in 0..rounds(2) as u64 {
         let eager = Job { steps: 6, layers: 8, graphs: false, pieces: false, jitter_ns: 2_000, ..job(seed) };
         let one = |rank| Late { rank, extra_ns: 0, how: How::SlowCpu { factor: 0.5 }, when: When::EveryStep };
         let fast = Job { late: Some(one(0)), also_late: (1..eager.ranks()).map(one).collect(), ..eager.clone() };
@@ -171,7 +171,7 @@ fn the_cpus_set_the_pace_only_where_they_do() {
 /// Eight ranks of 16 are a host whose CPUs are slower: each is beside seven that are as late.
 #[test]
 fn a_slow_host_is_found() {
-    let found = each(0..rounds(4) as u64, |seed| {
+    let found = each(0..rounds(2) as u64, |seed| {
         let quiet = Job { tp: 8, pp: 1, dp: 2, steps: 6, graphs: false, pieces: false, jitter_ns: 2_000, ..job(seed) };
         let first = pick(seed, 6, &[0, 8]);
         let one = |rank| Late { rank, extra_ns: 0, how: How::SlowCpu { factor: 1.3 }, when: When::EveryStep };
@@ -239,7 +239,7 @@ fn two_ranks_that_are_late_together_are_found() {
 /// Where another rank is late in each step, no rank is named for all of it, and reruns say how much of the time it is.
 #[test]
 fn ranks_that_are_late_in_turn_are_named_for_their_step_only() {
-    for seed in 0..rounds(6) as u64 {
+    for seed in 0..rounds(3) as u64 {
         let quiet = Job { tp: 8, pp: 1, dp: 1, steps: 6, graphs: false, jitter_ns: 2_000, ..job(seed) };
         let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
         let one = |step| Late { rank: step, extra_ns: 2_000_000, how: how.clone(), when: When::Once { step } };
@@ -264,7 +264,7 @@ const INVENTED: usize = 1;
 /// A rank that begins later than its peers, for a reason that is before its trace, is named for that; a rank that begins earlier is not, nor are the others.
 #[test]
 fn a_late_begin_is_found() {
-    let found = each(0..rounds(6) as u64, |seed| {
+    let found = each(0..rounds(3) as u64, |seed| {
         let quiet = Job { graphs: false, pieces: false, offsets: Offsets::None, ..job(seed) };
         let rank = pick(seed, 6, &(0..quiet.ranks()).collect::<Vec<_>>());
         let late = Late { rank, extra_ns: 3_000_000, how: How::Lag, when: When::EveryStep };
@@ -501,7 +501,7 @@ fn nothing_is_said_of_threads_that_were_not_recorded() {
 
 #[test]
 fn nobody_is_named_where_nothing_is_late() {
-    let found = each(0..rounds(40) as u64, |seed| reruns(&job(seed)));
+    let found = each(0..rounds(16) as u64, |seed| reruns(&job(seed)));
     let invented: Vec<_> = found.iter().filter(|(_, reruns)| !reruns.findings.is_empty()).collect();
     println!("{} of {}: {invented:#?}", invented.len(), found.len());
     assert!(invented.len() * 100 <= INVENTED * found.len(), "{} of {}", invented.len(), found.len());

@@ -23,6 +23,17 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// A sentence: what is between two backticks is code. A backtick without another is a letter.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut written = escape(&visible(text)).into_owned();
+    while let Some((before, rest)) = written.split_once('`')
+        && let Some((code, after)) = rest.split_once('`')
+    {
+        written = format!("{before}<code>{code}</code>{after}");
+    }
+    written
+}
+
 /// A name from a trace: visible, and isolated from the direction of the surrounding text.
 pub(crate) fn name(name: &str) -> String {
     format!("<bdi>{}</bdi>", escape(&visible(name)))
@@ -49,6 +60,7 @@ mod tests {
     fn names_cannot_be_markup() {
         assert_eq!(escape("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
         assert_eq!(json("[\"</script>\u{202e}\u{e0041}\"]"), "[\"\\u003c/script>\\u202e\\udb40\\udc41\"]");
+        assert_eq!(sentence("`a<b>` or `c`, not `"), "<code>a&lt;b&gt;</code> or <code>c</code>, not `");
         assert_eq!(name("</script>\u{202e}\n"), "<bdi>&lt;/script&gt;\\u{202e}\\n</bdi>");
     }
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use columns::pack;
-use markup::{escape, name};
+use markup::{escape, name, sentence};
 use shrink::Packed;
 
 use super::findings::{Document, FINDINGS, Finding, Link};
@@ -144,13 +144,12 @@ impl Page<'_> {
         let Document { title, findings, facts, .. } = &self.document;
         writeln!(out, "<h1 id=\"verdict-title\">{}</h1>", escape(title))?;
         writeln!(out, "<p class=\"names\">{}</p>", name(&short_names(&self.names)))?;
-        let sentences: Vec<String> =
-            self.document.sentences().flat_map(str::lines).map(|text| visible(text).into_owned()).collect();
+        let sentences: Vec<String> = self.document.sentences().flat_map(str::lines).map(sentence).collect();
         let (first, others) = sentences.split_at(sentences.len().min(self.document.damage.len() + FIRST_SENTENCES));
-        first.iter().try_for_each(|text| writeln!(out, "<p>{}</p>", escape(text)))?;
+        first.iter().try_for_each(|text| writeln!(out, "<p>{text}</p>"))?;
         write_notes(above, out)?;
         writeln!(out, "<div id=\"picture\"></div>")?;
-        others.iter().try_for_each(|text| writeln!(out, "<p>{}</p>", escape(text)))?;
+        others.iter().try_for_each(|text| writeln!(out, "<p>{text}</p>"))?;
         if !findings.is_empty() {
             writeln!(out, "<h2>What to look at first</h2>\n<ol id=\"findings\">")?;
             // Records list nothing else.
@@ -179,10 +178,10 @@ impl Page<'_> {
         let cost = visible(cost);
         write!(out, "<li{class}><p class=\"cost\">{}</p><p class=\"what\">{}</p>", escape(&cost), name(what))?;
         if !evidence.is_empty() {
-            write!(out, "<p>{}</p>", escape(&visible(&evidence.join(" "))))?;
+            write!(out, "<p>{}</p>", sentence(&evidence.join(" ")))?;
         }
         if let Some(advice) = advice {
-            write!(out, "<p>First: {}</p>", escape(&visible(advice)))?;
+            write!(out, "<p>First: {}</p>", sentence(advice))?;
         }
         if let Some(rule) = rule {
             write!(
