@@ -46,10 +46,10 @@ fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The text of a page without its tags, up to its data.
+/// The text of a page without its tags, up to its data. Code is between backticks, as in the text.
 fn page_words(page: &str) -> String {
     let mut text = String::new();
-    for part in page.split("<script").next().unwrap().split('<') {
+    for part in page.replace("<code>", "`").replace("</code>", "`").split("<script").next().unwrap().split('<') {
         text.push(' ');
         text.push_str(part.split_once('>').map_or(part, |(_, text)| text));
     }
