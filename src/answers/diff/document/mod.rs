@@ -1,6 +1,6 @@
 //! Two traces side by side, in all forms.
 
-mod csv;
+mod changes;
 mod findings;
 mod measure;
 mod page;
@@ -59,11 +59,11 @@ impl Answer for DiffAnswer<'_> {
     }
 
     fn page_tables(&self) -> Vec<Table> {
-        vec![page::table(self.diff, &page::labels_of(self.diff)), summary::table(self.diff)]
+        vec![changes::table(self.diff, &page::labels_of(self.diff)), summary::table(self.diff)]
     }
 
     fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        csv::write(self.diff, out)
+        changes::write(self.diff, out)
     }
 
     fn page(&self) -> io::Result<Page<'_>> {
