@@ -86,10 +86,14 @@ impl NamedRun {
         NamedRun { name: run.name.clone(), ranks: run.ranks.clone() }
     }
 
-    pub(super) fn of_traces(traces: &[usize], all: &[TraceOfRun]) -> Self {
+    /// Run `at` of some. It is named after a trace that is not in all of them.
+    fn of_traces(at: usize, runs: &[Vec<usize>], all: &[TraceOfRun]) -> Self {
+        let traces = &runs[at];
+        let is_own = |trace: &&usize| !runs.iter().all(|run| run.contains(trace));
+        let first = traces.iter().find(is_own).or(traces.first());
         let mut ranks: Vec<u32> = traces.iter().filter_map(|at| all[*at].rank).collect();
         ranks.sort_unstable();
-        NamedRun { name: traces.first().map_or(String::new(), |at| all[*at].name.clone()), ranks }
+        NamedRun { name: first.map_or(String::new(), |at| all[*at].name.clone()), ranks }
     }
 
     /// `attempt_1, ranks 0-3`, without the folders that all have in common.
@@ -191,7 +195,7 @@ impl Run<'_> {
             return Ok((traces, None));
         }
         let chosen = self.run_of(found.len())?;
-        let named: Vec<NamedRun> = found.iter().map(|run| NamedRun::of_traces(run, &all)).collect();
+        let named: Vec<NamedRun> = (0..found.len()).map(|at| NamedRun::of_traces(at, &found, &all)).collect();
         let start = |run: &Vec<usize>| run.iter().map(|at| all[*at].span).reduce(Window::around);
         let spans: Vec<Window> = found.iter().filter_map(start).collect();
         let are_at_once = spans.windows(2).any(|pair| pair[1].start <= pair[0].end);
@@ -239,7 +243,10 @@ mod tests {
             trace("rank1_b.json", 1, 2, 12),
             trace("rank2.json", 2, 1, 11),
         ];
-        assert_eq!(of_traces(&all), [vec![0, 1, 3], vec![0, 2, 3]]);
+        let runs = of_traces(&all);
+        assert_eq!(runs, [vec![0, 1, 3], vec![0, 2, 3]]);
+        let named = [0, 1].map(|at| NamedRun::of_traces(at, &runs, &all).text(0));
+        assert_eq!(named, ["rank1.json, ranks 0-2", "rank1_b.json, ranks 0-2"]);
     }
 
     #[test]
