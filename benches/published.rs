@@ -260,12 +260,11 @@ impl Model {
         for (at, row) in rows.iter().enumerate() {
             self.group(row.dp, &row.op).into_iter().for_each(|group| members.entry(group).or_default().push(at));
         }
-        let mut graph = JobGraph { first_edge: vec![0], ..JobGraph::default() };
+        let mut graph = JobGraph::default();
         let mut push = |role: Role, from: &[usize]| {
             let binding = EdgeKind::Thread;
-            graph.nodes.push(Node { role, rank: 0, of: NO_NODE, time: 0, start: 0, binding });
-            graph.edges.extend(from.iter().map(|from| Edge { from: *from as u32, least: 0, kind: EdgeKind::Stream }));
-            graph.first_edge.push(graph.edges.len() as u32);
+            let edges = from.iter().map(|from| Edge { from: *from as u32, least: 0, kind: EdgeKind::Stream });
+            graph.push(Node { role, rank: 0, of: NO_NODE, time: 0, start: 0, binding }, 0, 0, edges);
             graph.nodes.len() - 1
         };
         let (mut arrived, mut ended) = (vec![None; rows.len()], vec![None; rows.len()]);
@@ -300,7 +299,6 @@ impl Model {
                 left.iter().map(|at| &rows[*at].op).collect::<Vec<_>>()
             );
         }
-        (graph.times.own, graph.extra) = (vec![0; graph.nodes.len()], vec![0; graph.nodes.len()]);
         (graph, ended.into_iter().map(Option::unwrap).collect())
     }
 }

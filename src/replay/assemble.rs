@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::FixedState;
 
+use super::compact::{Edges, Nodes};
 use super::edges::{Latencies, RankEdges};
 use super::job::{Draft, Edge, JobGraph, Node, PathKind, Role, Rows, Unordered};
 use super::joins::{join_collectives, join_cpus, members, shifts};
@@ -162,13 +163,13 @@ impl Unsorted {
         self.first[rank as usize] + node as usize
     }
 
-    fn node(&self, (rank, node): Unordered) -> &Node {
-        &self.drafts[rank as usize].nodes[node as usize]
+    fn node(&self, (rank, node): Unordered) -> Node {
+        self.drafts[rank as usize].node(node)
     }
 
     /// What comes first, of the same rank and then of others.
     fn edges_into(&self, to: Unordered) -> impl Iterator<Item = (Unordered, i64, EdgeKind)> {
-        let within = self.drafts[to.0 as usize].edges_into(to.1).iter();
+        let within = self.drafts[to.0 as usize].edges_into(to.1);
         let within = within.map(move |edge| ((to.0, edge.from), edge.least, edge.kind));
         within.chain(self.between.of(self.number(to) as u32).iter().copied())
     }
@@ -207,8 +208,9 @@ impl Unsorted {
 
     /// All nodes in an order in which nothing comes before what it waits for; of those that can come next, the one that happened first. Also where
     /// each is in that order.
-    fn order(&self) -> (Vec<Unordered>, Vec<u32>) {
+    fn order(&mut self) -> (Vec<Unordered>, Vec<u32>) {
         let (by_time, are_in_turn) = (self.all_by_time(), self.are_in_turn());
+        self.by_time.clear();
         let mut place = vec![NO_NODE; by_time.len()];
         let mut order: Vec<Unordered> = Vec::with_capacity(by_time.len());
         // By node: those whose turn it was before that.
@@ -246,11 +248,11 @@ impl Unsorted {
     }
 
     /// The graph of the job, with its own numbers for the nodes of ranks' graphs.
-    fn sorted(&self) -> JobGraph {
+    fn sorted(mut self) -> JobGraph {
         let (order, place) = self.order();
         let edges = |nodes: Range<usize>| {
             // Nearly all nodes have one or two.
-            let (mut edges, mut ends) = (Vec::with_capacity(2 * nodes.len()), Vec::with_capacity(nodes.len()));
+            let (mut edges, mut ends) = (Edges::with_room(2 * nodes.len()), Vec::with_capacity(nodes.len()));
             let mut circular = 0;
             for at in nodes {
                 for (from, least, kind) in self.edges_into(order[at]) {
@@ -264,33 +266,35 @@ impl Unsorted {
             }
             (edges, ends, circular)
         };
-        let (mut graph, (nodes, own, extra, ends, arrivals)) = both(
+        let (mut graph, (nodes, own, ends, arrivals)) = both(
             || {
-                let mut graph = JobGraph { first_edge: vec![0], clocks: self.clocks.clone(), ..JobGraph::default() };
+                let mut graph = JobGraph { clocks: self.clocks.clone(), ..JobGraph::default() };
                 let parts = in_parts(order.len(), LEAST, threads(), edges);
-                graph.edges.reserve_exact(parts.iter().map(|(edges, ..)| edges.len()).sum());
-                graph.first_edge.reserve_exact(order.len());
+                graph.edges = Edges::with_room(parts.iter().map(|(edges, ..)| edges.len()).sum());
+                graph.last_edge.reserve_exact(order.len());
                 for (edges, ends, circular) in parts {
                     let before = graph.edges.len() as u32;
-                    graph.first_edge.extend(ends.into_iter().map(|end| before + end));
-                    graph.edges.extend(edges);
+                    graph.last_edge.extend(ends.into_iter().map(|end| before + end));
+                    graph.edges.append(edges);
                     graph.circular += circular;
                 }
                 graph
             },
             || {
-                let nodes = order.iter().map(|at| *self.node(*at)).collect();
-                let of = |(rank, at): &Unordered| (&self.drafts[*rank as usize], *at as usize);
-                let own = order.iter().map(of).map(|(draft, at)| draft.own[at]).collect();
-                let extra = order.iter().map(of).map(|(draft, at)| draft.extra[at]).collect();
+                let (mut nodes, mut own) = (Nodes::with_room(order.len()), Vec::with_capacity(order.len()));
+                for (rank, at) in &order {
+                    let (draft, at) = (&self.drafts[*rank as usize], *at as usize);
+                    nodes.push(draft.nodes.get(at), draft.nodes.extra(at));
+                    own.push(draft.own[at]);
+                }
                 let placed = |(first, nodes): (&usize, &Vec<u32>)| {
                     nodes.iter().map(|at| place[first + *at as usize]).collect::<Vec<u32>>()
                 };
                 let all = |nodes: &[Vec<u32>]| self.first.iter().zip(nodes).map(placed).collect::<Vec<_>>();
-                (nodes, own, extra, all(&self.ends), all(&self.arrivals))
+                (nodes, own, all(&self.ends), all(&self.arrivals))
             },
         );
-        (graph.nodes, graph.times.own, graph.extra) = (nodes, own, extra);
+        (graph.nodes, graph.times.own) = (nodes, own);
         (graph.ends, graph.arrivals) = (ends, arrivals);
         graph
     }

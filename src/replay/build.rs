@@ -200,28 +200,27 @@ impl Builder<'_> {
                 self.of_thread.push(Vec::new());
             }
         }
-        let of_call: HashMap<SliceId, &Call, FixedState> =
-            calls.calls.iter().filter(|call| call.launches.is_some()).map(|call| (call.slice, call)).collect();
-        let work = |piece: &Piece| {
-            let launch = piece.call.and_then(|call| of_call.get(&call)).map(|call| (call.start, lanes[&call.thread]));
+        // By call: its thread, if that launches or waits.
+        let lane_of: Vec<Option<u32>> = calls.calls.iter().map(|call| lanes.get(&call.thread).copied()).collect();
+        let work = |(piece, call): (&Piece, &Option<u32>)| {
+            let launch = call.and_then(|call| Some((calls.calls[call as usize].start, lane_of[call as usize]?)));
             waits::Work { end: piece.end, stream: piece.stream, launch }
         };
-        let work: Vec<waits::Work> = self.pieces.iter().map(work).collect();
-        let waiting = |call: &Call| {
+        let work: Vec<waits::Work> = self.pieces.iter().zip(&calls.of_pieces).map(work).collect();
+        let waiting = |(call, lane): (&Call, &Option<u32>)| {
             let window = Window { start: call.start, end: call.end };
-            let (waits_for, lane) = (call.kind.waits_for?, lanes[&call.thread]);
+            let (waits_for, lane) = (call.kind.waits_for?, (*lane)?);
             Some(Waiting { name: self.source.store.slices.name(call.slice), waits_for, window, lane })
         };
-        let waits: Vec<Option<Waiting>> = calls.calls.iter().map(waiting).collect();
+        let waits: Vec<Option<Waiting>> = calls.calls.iter().zip(&lane_of).map(waiting).collect();
         let known = Waits::find(&work, &waits.iter().flatten().copied().collect::<Vec<_>>(), &calls.records);
         // The nodes of slices follow, those of what was before them first.
         let mut edges: Vec<(u32, usize, EdgeKind)> = Vec::new();
-        let mut nodes: HashMap<SliceId, (u32, u32), FixedState> =
-            HashMap::with_capacity_and_hasher(of_call.len(), FixedState::default());
-        for (call, waiting) in calls.calls.iter().zip(waits) {
-            let Some(lane) = lanes.get(&call.thread).map(|lane| *lane as usize) else { continue };
+        let mut nodes: Vec<Option<(u32, u32)>> = vec![None; calls.calls.len()];
+        for (at, (call, waiting)) in calls.calls.iter().zip(waits).enumerate() {
+            let Some(lane) = lane_of[at].map(|lane| lane as usize) else { continue };
             if let Some(starts) = call.launches {
-                nodes.insert(call.slice, self.add_launch(lane, call, starts));
+                nodes[at] = Some(self.add_launch(lane, call, starts));
             }
             if let Some(copy) = call.copied {
                 // It has launched it when it begins.
@@ -232,13 +231,13 @@ impl Builder<'_> {
                 edges.extend(self.add_wait(lane, call, known.waited_for(&waiting)));
             }
         }
-        let of_piece = |piece: &Piece| nodes.get(&piece.call?).copied();
-        self.launches = self.pieces.iter().map(|piece| Some(of_piece(piece)?.0)).collect();
-        let returned = |piece: &Piece| {
-            let (call, (_, returned)) = (of_call.get(&piece.call?)?, of_piece(piece)?);
+        let of_piece = |call: &Option<u32>| nodes[(*call)? as usize];
+        self.launches = calls.of_pieces.iter().map(|call| Some(of_piece(call)?.0)).collect();
+        let returned = |at: &Option<u32>| {
+            let (call, (_, returned)) = (&calls.calls[(*at)? as usize], of_piece(at)?);
             Some((returned, Window { start: call.start, end: call.end }))
         };
-        self.returned = self.pieces.iter().map(returned).collect();
+        self.returned = calls.of_pieces.iter().map(returned).collect();
         self.add_ends(calls);
         self.blocked = edges;
     }

@@ -75,6 +75,8 @@ impl CallKind {
 pub(super) struct Calls {
     /// What matters, in the order of starts.
     pub(super) calls: Vec<Call>,
+    /// By piece: the position of the call that launched it, if that is one of them.
+    pub(super) of_pieces: Vec<Option<u32>>,
     /// When events were recorded, in order.
     pub(super) records: Vec<Ns>,
     /// By launching thread: when its last call ends.
@@ -138,7 +140,7 @@ impl Calls {
         let last = pieces.iter().map(|piece| piece.end).max().unwrap_or(Ns::MIN);
         // What launching threads call after the last step is no part of it, but may be of what has no steps.
         let end = source.steps.last().map_or(Ns::MAX, |step| step.end.max(last));
-        let mut found = Calls::default();
+        let mut found = Calls { of_pieces: vec![None; pieces.len()], ..Calls::default() };
         for slice in store.runtime_calls.iter().copied() {
             let Some(thread) = store.thread_of(slice) else { continue };
             let start = store.slices.ts(slice);
@@ -172,6 +174,8 @@ impl Calls {
             let copied = work.filter(|work| work.iter().all(has_ended));
             let copied = copied.and_then(|work| work.iter().map(|(_, at)| *at).max_by_key(|at| pieces[*at].end));
             if launches.is_some() || kind.waits_for.is_some() || kind.makes_stream_wait {
+                let at = found.calls.len() as u32;
+                work.into_iter().flatten().for_each(|(_, piece)| found.of_pieces[*piece] = Some(at));
                 found.calls.push(Call { slice, start, end, thread, launches, copied, kind });
             }
         }

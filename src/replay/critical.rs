@@ -22,11 +22,11 @@ pub struct PathPiece {
 impl JobGraph {
     /// The critical path of the job as it was recorded, in the order of time.
     pub fn critical_path(&self) -> Vec<PathPiece> {
-        let last = (0..self.nodes.len()).max_by_key(|at| (self.nodes[*at].time, std::cmp::Reverse(*at)));
+        let last = (0..self.nodes.len()).max_by_key(|at| (self.node(*at).time, std::cmp::Reverse(*at)));
         let Some(mut at) = last else { return Vec::new() };
-        let mut walk = Walk { pieces: Vec::new(), until: self.nodes[at].time };
+        let mut walk = Walk { pieces: Vec::new(), until: self.node(at).time };
         loop {
-            let node = &self.nodes[at];
+            let node = &self.node(at);
             let work = match node.role {
                 Role::Gpu => Some(PathKind::Compute),
                 Role::Alone => Some(PathKind::Transfer),
@@ -49,7 +49,7 @@ impl JobGraph {
                 (_, Role::Outside(kind)) => (kind, at),
                 _ => (PathKind::Idle, at),
             };
-            walk.to(self.nodes[from].time, kind, of, Some(edge));
+            walk.to(self.node(from).time, kind, of, Some(edge));
             at = from;
         }
         let start = self.nodes.iter().map(|node| node.start).min().unwrap_or_default();
@@ -60,8 +60,8 @@ impl JobGraph {
 
     /// What a node happened after, and why; `None` if nothing that is known comes before it.
     pub(crate) fn binding(&self, at: usize) -> Option<(usize, EdgeKind)> {
-        let (node, wait) = (&self.nodes[at], self.recorded_wait(at));
-        let time = |from: u32| self.nodes[from as usize].time;
+        let (node, wait) = (&self.node(at), self.recorded_wait(at));
+        let time = |from: u32| self.node(from as usize).time;
         let (mut thread, mut waited) = (None, None);
         for edge in self.edges_into(at) {
             if edge.kind == EdgeKind::Thread {
@@ -71,7 +71,7 @@ impl JobGraph {
                 waited = waited.max(Some((time(edge.from) + least, edge.from, edge.kind)));
             }
         }
-        let busy = thread.map_or(wait.begin, |(from, _)| self.nodes[from].time) + self.times.own[at];
+        let busy = thread.map_or(wait.begin, |(from, _)| self.node(from).time) + self.times.own[at];
         match waited.filter(|(until, ..)| !matches!(node.role, Role::Cpu | Role::Outside(_)) || *until > busy) {
             Some((_, from, kind)) => Some((from as usize, kind)),
             None => thread,

@@ -119,7 +119,7 @@ impl<'a, 'q> Culprits<'a, 'q> {
     }
 
     fn is_asked(&self, of: RankInterval) -> bool {
-        self.set.contains(&of.0) && self.intervals.as_ref().is_none_or(|intervals| intervals.contains(&of))
+        self.intervals.as_ref().is_none_or(|intervals| intervals.contains(&of))
     }
 
     /// Kernels with the most excess.
@@ -128,7 +128,7 @@ impl<'a, 'q> Culprits<'a, 'q> {
         let mut of: BTreeMap<&str, (Compared, Vec<usize>)> = BTreeMap::new();
         for node in self.set.iter().flat_map(|rank| self.question.work(*rank, self.part)) {
             if self.question.interval(node).is_some_and(|interval| self.is_asked(interval)) {
-                let (rank, of_rank) = (job.nodes[node].rank as usize, job.nodes[node].of);
+                let (rank, of_rank) = (job.node(node).rank as usize, job.node(node).of);
                 let (sum, nodes) = of.entry(ranks[rank].name(of_rank)).or_default();
                 sum.own += peers.work_in(job, self.base, node);
                 sum.peers += self.cured.own[node];
@@ -141,7 +141,7 @@ impl<'a, 'q> Culprits<'a, 'q> {
 
     /// The same of functions. Their excess is taken from the work of the interval, from each piece in proportion to its own.
     fn functions(&self) -> Vec<Candidate> {
-        let less = |of: BTreeMap<RankInterval, Compared>| {
+        let less = |of: FunctionTimes| {
             let mut less = Less::new();
             for (interval, Compared { own, peers }) in of.into_iter().filter(|(_, of)| of.own > of.peers) {
                 let nodes = self.question.in_interval(interval).map(|node| (node, self.excess(node)));
@@ -153,70 +153,111 @@ impl<'a, 'q> Culprits<'a, 'q> {
             }
             less
         };
-        let sum = |of: &BTreeMap<RankInterval, Compared>| {
-            of.values()
-                .fold(Compared::default(), |sum, of| Compared { own: sum.own + of.own, peers: sum.peers + of.peers })
+        let sum = |of: &FunctionTimes| {
+            of.iter().fold(Compared::default(), |sum, (_, of)| Compared {
+                own: sum.own + of.own,
+                peers: sum.peers + of.peers,
+            })
         };
         let of = self.function_times().into_iter();
         most(of.map(|(name, of)| (name.to_owned(), sum(&of), of)).collect(), less)
     }
 
-    /// By function, and by rank and interval: how long it takes there, and the median of the peers that are not in the set.
-    fn function_times(&self) -> BTreeMap<&str, BTreeMap<RankInterval, Compared>> {
+    /// By function: how long it takes in which interval, and the median of the peers that are not in the set. What has no name is one function.
+    fn function_times(&self) -> Vec<(&str, FunctionTimes)> {
         let Question { ranks, peers, .. } = *self.question;
-        let asked = |rank: usize| (0..ranks[rank].intervals.len() as u32).filter(move |at| self.is_asked((rank, *at)));
+        let is_set = self.question.flags(self.set);
         let place = |(rank, at): RankInterval| (peers.alike.class[rank], peers.alike.interval_of[rank][at as usize]);
-        let of_set = self.set.iter().flat_map(|rank| asked(*rank).map(|at| place((*rank, at))));
-        let mut same: HashMap<(u32, u32), Vec<RankInterval>, FixedState> = of_set.map(|of| (of, Vec::new())).collect();
-        for (rank, graph) in ranks.iter().enumerate().filter(|(rank, _)| !self.set.contains(rank)) {
-            for other in (0..graph.intervals.len() as u32).map(|at| (rank, at)) {
-                same.get_mut(&place(other)).into_iter().for_each(|of| of.push(other));
-            }
+        // By place: the intervals of the set, and those of its peers.
+        let mut same: HashMap<(u32, u32), [Vec<RankInterval>; 2], FixedState> = HashMap::default();
+        let intervals = |rank: usize| (0..ranks[rank].intervals.len() as u32).map(move |at| (rank, at));
+        for own in self.set.iter().flat_map(|rank| intervals(*rank)).filter(|of| self.is_asked(*of)) {
+            same.entry(place(own)).or_default()[0].push(own);
         }
-        let texts = texts(ranks);
-        let mut found: BTreeMap<&str, BTreeMap<RankInterval, Compared>> = BTreeMap::new();
-        for rank in self.set {
-            for at in asked(*rank) {
-                let others = &same[&place((*rank, at))];
-                let functions = ranks[*rank].intervals[at as usize].functions.iter().filter(|_| !others.is_empty());
-                for (name, time) in functions {
-                    let of = (*rank, *name);
-                    let mut theirs: Vec<i64> =
-                        others.iter().map(|(other, at)| self.time_of(&texts, of, *other, *at)).collect();
-                    let middle = theirs.len() / 2;
-                    let peers = *theirs.select_nth_unstable(middle).1;
+        for other in (0..ranks.len()).filter(|rank| !is_set[*rank]).flat_map(intervals) {
+            same.get_mut(&place(other)).into_iter().for_each(|of| of[1].push(other));
+        }
+        let (names, texts) = texts(ranks);
+        let mut found: Vec<FunctionTimes> = vec![Vec::new(); names.len()];
+        for [own, others] in same.into_values().filter(|[_, others]| !others.is_empty()) {
+            let others = Others::of(ranks, &texts, &others);
+            // By function, and whether Python functions are recorded where it is.
+            let mut usual: HashMap<(u32, bool), i64, FixedState> = HashMap::default();
+            for (rank, at) in own {
+                let has_python = texts[rank].has_python;
+                for (name, time) in &ranks[rank].intervals[at as usize].functions {
+                    let number = texts[rank].numbers[*name as usize];
+                    let is_python = texts[rank].is_python[*name as usize];
+                    let known = usual.entry((number, has_python));
+                    let peers = *known.or_insert_with(|| others.median(number, is_python, has_python));
                     // An annotation, as the name of a step, says when a thread did something, and not what. Outside of all slices nothing says it.
-                    let is_known = !ranks[*rank].is_annotation(*name) && ranks[*rank].texts[*name as usize] != OUTSIDE;
-                    let name = if is_known { ranks[*rank].texts[*name as usize].as_str() } else { "" };
-                    let sum = found.entry(name).or_default().entry((*rank, at)).or_default();
-                    (sum.own, sum.peers) = (sum.own + time.0, sum.peers + peers);
+                    let is_known = !ranks[rank].is_annotation(*name) && names[number as usize] != OUTSIDE;
+                    let of_name = &mut found[if is_known { number } else { NO_NAME } as usize];
+                    match of_name.last_mut() {
+                        Some((of, sum)) if *of == (rank, at) => {
+                            (sum.own, sum.peers) = (sum.own + time.0, sum.peers + peers)
+                        }
+                        _ => of_name.push(((rank, at), Compared { own: time.0, peers })),
+                    }
                 }
             }
+        }
+        names.into_iter().zip(found).filter(|(_, of)| !of.is_empty()).collect()
+    }
+}
+
+/// By interval: how long a function takes there.
+type FunctionTimes = Vec<(RankInterval, Compared)>;
+
+/// What peers do at a place, which is the same for all of a set there. Times are in ns.
+struct Others {
+    /// By function: which of them list it, and for how long.
+    listed: HashMap<u32, Vec<(usize, i64)>, FixedState>,
+    rest: Vec<Other>,
+}
+
+struct Other {
+    has_python: bool,
+    /// How long any function took that is not listed, at most.
+    at_most: i64,
+    all: i64,
+    of_python: i64,
+}
+
+impl Others {
+    fn of(ranks: &[&RankGraph], texts: &[Texts], intervals: &[RankInterval]) -> Self {
+        let mut found = Others { listed: HashMap::default(), rest: Vec::with_capacity(intervals.len()) };
+        for (at, (rank, interval)) in intervals.iter().enumerate() {
+            let (functions, texts) = (&ranks[*rank].intervals[*interval as usize].functions, &texts[*rank]);
+            let mut other = Other { has_python: texts.has_python, at_most: 0, all: 0, of_python: 0 };
+            for (name, time) in functions {
+                found.listed.entry(texts.numbers[*name as usize]).or_default().push((at, time.0));
+                other.all += time.0;
+                other.of_python += if texts.is_python[*name as usize] { time.0 } else { 0 };
+            }
+            other.at_most = functions.last().filter(|_| functions.len() == FUNCTIONS).map_or(0, |(_, time)| time.0);
+            found.rest.push(other);
         }
         found
     }
 
-    /// How long another rank was in a function of a rank in an interval, at most. What was recorded without Python functions has their time in what called
-    /// them.
-    fn time_of(&self, texts: &[Texts], (rank, name): (usize, u32), other: usize, interval: u32) -> i64 {
-        let functions = &self.question.ranks[other].intervals[interval as usize].functions;
-        let sum = |of: &dyn Fn(u32) -> bool| -> i64 {
-            functions.iter().filter(|(text, _)| of(*text)).map(|(_, time)| time.0).sum()
-        };
-        let (own, theirs) = (&texts[rank], &texts[other]);
-        if own.is_python[name as usize] && !theirs.has_python {
-            return sum(&|_| true);
+    /// How long they are in a function at most: the median. What was recorded without Python functions has their time in what called them.
+    fn median(&self, number: u32, is_python: bool, has_python: bool) -> i64 {
+        let mut times: Vec<i64> = self.rest.iter().map(|of| of.at_most).collect();
+        self.listed.get(&number).into_iter().flatten().for_each(|(at, time)| times[*at] = *time);
+        for (time, other) in times.iter_mut().zip(&self.rest) {
+            match is_python && !other.has_python {
+                true => *time = other.all,
+                false => *time += if has_python { 0 } else { other.of_python },
+            }
         }
-        let number = own.numbers[name as usize];
-        let known = functions.iter().find(|(text, _)| theirs.numbers[*text as usize] == number);
-        let at_most = functions.last().filter(|_| functions.len() == FUNCTIONS);
-        let hidden = if own.has_python { 0 } else { sum(&|text| theirs.is_python[text as usize]) };
-        known.or(at_most).map_or(0, |(_, time)| time.0) + hidden
+        let middle = times.len() / 2;
+        *times.select_nth_unstable(middle).1
     }
 }
 
 struct Texts {
-    /// Numbers that are equal for equal texts of all ranks.
+    /// By text: its number among the names.
     numbers: Vec<u32>,
     /// Whether they are of Python functions.
     is_python: Vec<bool>,
@@ -224,15 +265,20 @@ struct Texts {
     has_python: bool,
 }
 
-fn texts(ranks: &[&RankGraph]) -> Vec<Texts> {
+/// The number of what has no name.
+const NO_NAME: u32 = 0;
+
+/// The names of all ranks, each once, and the texts of each.
+fn texts<'r>(ranks: &[&'r RankGraph]) -> (Vec<&'r str>, Vec<Texts>) {
     let mut known: Numbers<&str> = Numbers::default();
+    known.number("");
     let mut of_rank = Vec::new();
     for graph in ranks {
         let numbers = graph.texts.iter().map(|text| known.number(text.as_str())).collect();
         let is_python: Vec<bool> = graph.texts.iter().map(|text| is_python(text)).collect();
         of_rank.push(Texts { numbers, has_python: is_python.contains(&true), is_python });
     }
-    of_rank
+    (known.list, of_rank)
 }
 
 /// A function or kernel that may be a cause.

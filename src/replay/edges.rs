@@ -106,7 +106,7 @@ impl<'a> RankEdges<'a> {
     }
 
     fn latency(&self, draft: &Draft, at: usize, edge: &RankEdge) -> i64 {
-        draft.nodes[self.arrivals[at] as usize].freed() - self.ended(draft, edge)
+        draft.node(self.arrivals[at]).freed() - self.ended(draft, edge)
     }
 
     /// The least latencies of this rank. An edge was binding if it comes from the latest of what comes first.
@@ -146,7 +146,7 @@ impl<'a> RankEdges<'a> {
                 of.iter().filter_map(|of| edge(draft, of)).collect()
             };
             draft.add_edges(to, edges.into_iter());
-            let (node, bound) = (draft.nodes[to as usize], draft.bound(to));
+            let (node, bound) = (draft.node(to), draft.bound(to));
             let waits = self.graph.edges[at].iter().any(|edge| edge.kind == EdgeKind::Blocked);
             let is_late = bound.is_some_and(|(latest, _)| latest > node.start);
             let is_blocked = waits && (kind == NodeKind::Blocked || is_late);
@@ -165,7 +165,7 @@ impl<'a> RankEdges<'a> {
             }
             let waits = !kind.is_cpu() || is_blocked || kind == NodeKind::Woken;
             if let Some((latest, binding)) = bound.filter(|_| waits) {
-                (draft.extra[to as usize], draft.nodes[to as usize].binding) = (node.freed() - latest, binding);
+                draft.nodes.bind(to as usize, node.freed() - latest, binding);
             }
         }
     }
@@ -182,7 +182,7 @@ impl<'a> RankEdges<'a> {
             return found;
         }
         for (at, node) in launches().filter(|(_, node)| node.start < node.end) {
-            let of = draft.nodes[self.ends[at] as usize];
+            let of = draft.node(self.ends[at]);
             if waits(at).all(|edge| self.ended(draft, edge) <= of.start) {
                 let length = of.time - of.start;
                 found.entry(node.name).and_modify(|shortest| *shortest = (*shortest).min(length)).or_insert(length);

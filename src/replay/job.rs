@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::compact::{Edges, Nodes};
 use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
 
 /// What a piece of the critical path is.
@@ -155,15 +156,13 @@ pub struct Edge {
 /// The graph of a job, in an order in which nothing comes before what it waits for.
 #[derive(Debug, Default)]
 pub struct JobGraph {
-    pub nodes: Vec<Node>,
+    pub nodes: Nodes,
     /// Their times as recorded.
     pub times: Times,
-    /// By node: [`Wait::extra`] as recorded.
-    pub extra: Vec<i64>,
-    /// By node: the position of its first edge; one more at the end.
-    pub first_edge: Vec<u32>,
+    /// By node: the number of the edge after its last one.
+    pub(super) last_edge: Vec<u32>,
     /// The edges into each node.
-    pub edges: Vec<Edge>,
+    pub(super) edges: Edges,
     /// By rank and node of its graph: the node that is its end.
     pub ends: Vec<Vec<u32>>,
     /// By rank and node of its graph: where it has arrived, if it is a member of a collective; otherwise its end.
@@ -182,56 +181,60 @@ pub(super) type Unordered = (u32, u32);
 /// The nodes of a rank, or all rendezvous, which have no order yet.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
-    pub(super) nodes: Vec<Node>,
-    /// By node, as in [`Times`] and [`Wait`].
+    pub(super) nodes: Nodes,
+    /// By node, as in [`Times`].
     pub(super) own: Vec<i64>,
-    pub(super) extra: Vec<i64>,
     /// As in [`JobGraph`], of edges from other nodes here. Nodes at the end that have none are not in it.
-    first_edge: Vec<u32>,
-    edges: Vec<Edge>,
+    last_edge: Vec<u32>,
+    edges: Edges,
 }
 
 impl Draft {
     /// With room for so many nodes.
     pub(super) fn with_room(nodes: usize) -> Self {
-        let (own, extra) = (Vec::with_capacity(nodes), Vec::with_capacity(nodes));
-        let first_edge = Vec::with_capacity(nodes + 1);
-        Draft { nodes: Vec::with_capacity(nodes), own, extra, first_edge, edges: Vec::with_capacity(2 * nodes) }
+        let (own, last_edge) = (Vec::with_capacity(nodes), Vec::with_capacity(nodes));
+        Draft { nodes: Nodes::with_room(nodes), own, last_edge, edges: Edges::with_room(2 * nodes) }
     }
 
     pub(super) fn push(&mut self, node: Node, own: i64) -> u32 {
-        self.nodes.push(node);
+        self.nodes.push(node, 0);
         self.own.push(own);
-        self.extra.push(0);
         self.nodes.len() as u32 - 1
     }
 
     /// Adds the edges into a node. Those before it have theirs already.
     pub(super) fn add_edges(&mut self, to: u32, edges: impl Iterator<Item = Edge>) {
-        self.first_edge.resize(to as usize + 1, self.edges.len() as u32);
-        self.edges.extend(edges);
-        self.first_edge.push(self.edges.len() as u32);
+        self.last_edge.resize(to as usize, self.edges.len() as u32);
+        edges.for_each(|edge| self.edges.push(edge));
+        self.last_edge.push(self.edges.len() as u32);
     }
 
-    pub(super) fn edges_into(&self, to: u32) -> &[Edge] {
-        let of = |at: usize| self.first_edge.get(at).map_or(self.edges.len(), |first| *first as usize);
-        &self.edges[of(to as usize)..of(to as usize + 1)]
+    #[inline]
+    pub(super) fn edges_into(&self, to: u32) -> impl DoubleEndedIterator<Item = Edge> + Clone {
+        let after = |at: usize| self.last_edge.get(at).or(self.last_edge.last()).copied().unwrap_or_default();
+        self.edges.of((to as usize).checked_sub(1).map_or(0, after)..after(to as usize))
     }
 
+    #[inline]
+    pub(super) fn node(&self, at: u32) -> Node {
+        self.nodes.get(at as usize)
+    }
+
+    #[inline]
     pub(super) fn time(&self, at: u32) -> i64 {
-        self.nodes[at as usize].time
+        self.node(at).time
     }
 
     /// When what comes first, apart from its own thread, let a node happen at the earliest, and the kind of the edge that was binding.
     pub(super) fn bound(&self, to: u32) -> Option<(i64, EdgeKind)> {
-        let others = self.edges_into(to).iter().filter(|edge| edge.kind != EdgeKind::Thread);
+        let others = self.edges_into(to).filter(|edge| edge.kind != EdgeKind::Thread);
         others.map(|edge| (self.time(edge.from) + edge.least, edge.kind)).max()
     }
 
     /// When a thread's own time began: at the node before, or when it was recorded.
     pub(super) fn before(&self, to: u32) -> i64 {
-        let before = self.edges_into(to).iter().find(|edge| edge.kind == EdgeKind::Thread);
-        before.map_or(self.nodes[to as usize].start, |edge| self.time(edge.from))
+        let before = self.edges_into(to).find(|edge| edge.kind == EdgeKind::Thread);
+        before.map_or(self.node(to).start, |edge| self.time(edge.from))
     }
 }
 
@@ -245,13 +248,29 @@ pub(super) struct Between {
 }
 
 impl JobGraph {
-    pub fn edges_into(&self, node: usize) -> &[Edge] {
-        &self.edges[self.first_edge[node] as usize..self.first_edge[node + 1] as usize]
+    /// Adds a node that happens after all that come first. `extra` is as in [`Wait`].
+    pub fn push(&mut self, node: Node, own: i64, extra: i64, edges: impl IntoIterator<Item = Edge>) {
+        self.nodes.push(node, extra);
+        self.times.own.push(own);
+        edges.into_iter().for_each(|edge| self.edges.push(edge));
+        self.last_edge.push(self.edges.len() as u32);
+    }
+
+    #[inline]
+    pub fn node(&self, at: usize) -> Node {
+        self.nodes.get(at)
+    }
+
+    #[inline]
+    pub fn edges_into(&self, node: usize) -> impl DoubleEndedIterator<Item = Edge> + ExactSizeIterator + Clone {
+        let first = node.checked_sub(1).map_or(0, |before| self.last_edge[before]);
+        self.edges.of(first..self.last_edge[node])
     }
 
     /// How a node waits as recorded.
+    #[inline]
     pub fn recorded_wait(&self, node: usize) -> Wait {
-        Wait { begin: self.nodes[node].start, extra: self.extra[node], is_asked: true, earliest: i64::MIN }
+        Wait { begin: self.node(node).start, extra: self.nodes.extra(node), is_asked: true, earliest: i64::MIN }
     }
 
     /// How a node waits in a run.

@@ -94,7 +94,7 @@ pub(super) fn join_collectives(
                 members.filter_map(|(rank, row)| Some((*rank, node(*rank, (*row)?)?))).collect();
             let latest = members.iter().map(|(rank, (arrival, _))| drafts[*rank].time(*arrival)).max();
             let (Some(latest), Some((first, (arrival, _)))) = (latest, members.first()) else { continue };
-            let first = drafts[*first].nodes[*arrival as usize];
+            let first = drafts[*first].node(*arrival);
             let all = Node { role: Role::Rendezvous, of: NO_NODE, time: latest, start: latest, ..first };
             let all = (last as u32, rendezvous[0].push(all, 0));
             for (rank, (arrival, end)) in members {
@@ -158,11 +158,11 @@ pub(super) fn join_cpus(
     };
     for (rank, at) in visits.iter().enumerate().flat_map(left) {
         let draft = &mut drafts[rank as usize];
-        let node = draft.nodes[at as usize];
+        let node = draft.node(at);
         let of_others = latest.get(&(rank, at)).map(|latest| (*latest, EdgeKind::Cpus));
         match draft.bound(at).max(of_others) {
             Some((latest, binding)) if latest > node.start => {
-                (draft.extra[at as usize], draft.nodes[at as usize].binding) = (node.time - latest, binding);
+                draft.nodes.bind(at as usize, node.time - latest, binding);
             }
             _ => draft.own[at as usize] = node.time - draft.before(at),
         }

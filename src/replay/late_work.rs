@@ -203,8 +203,10 @@ impl LateSearch<'_, '_> {
                     break;
                 }
             }
-            end = question.end_of(times.clone());
-            (base, again) = (times, Some(next));
+            if round + 1 < rounds {
+                end = question.end_of(times.clone());
+                (base, again) = (times, Some(next));
+            }
         }
         (found, hidden)
     }
@@ -354,7 +356,7 @@ impl Question<'_> {
         // By class and name: the calls of each rank.
         let mut found: BTreeMap<(u32, &str), BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
         for at in self.peers.alone() {
-            let node = self.job.nodes[at];
+            let node = self.job.node(at);
             let (rank, graph) = (node.rank as usize, self.ranks[node.rank as usize]);
             if graph.nodes[node.of as usize].kind == NodeKind::Blocked && self.peers.alike(rank) > 1 {
                 let of_name = found.entry((self.peers.alike.class[rank], graph.name(node.of))).or_default();
@@ -380,10 +382,10 @@ impl Question<'_> {
     fn without_calls<'n>(&self, base: &Times, calls: impl Iterator<Item = &'n usize>) -> Times {
         let mut times = base.clone();
         for node in calls {
-            let thread = self.job.edges_into(*node).iter().find(|edge| edge.kind == EdgeKind::Thread);
+            let thread = self.job.edges_into(*node).find(|edge| edge.kind == EdgeKind::Thread);
             let before =
-                thread.map_or(self.job.wait(&times, *node).begin, |edge| self.job.nodes[edge.from as usize].time);
-            times.own[*node] = times.own[*node].min((self.job.nodes[*node].start - before).max(0));
+                thread.map_or(self.job.wait(&times, *node).begin, |edge| self.job.node(edge.from as usize).time);
+            times.own[*node] = times.own[*node].min((self.job.node(*node).start - before).max(0));
             self.job.change_wait(&mut times, *node, |wait| wait.is_asked = false);
         }
         times
@@ -395,7 +397,7 @@ impl Question<'_> {
         let calls = set.iter().flat_map(|rank| &of_ranks[*rank]);
         let mut of: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for node in calls {
-            let name = self.ranks[self.job.nodes[*node].rank as usize].name(self.job.nodes[*node].of);
+            let name = self.ranks[self.job.node(*node).rank as usize].name(self.job.node(*node).of);
             of.entry(name).or_default().push(*node);
         }
         let (names, calls): (Vec<&str>, Vec<Vec<usize>>) = of.into_iter().unzip();
@@ -450,9 +452,9 @@ impl Question<'_> {
 
     /// By step: how much shorter it is in one run than in another.
     fn by_step(&self, before: &Times, after: &Times) -> Vec<i64> {
-        let step = |Node { rank, of, .. }: &Node| {
-            let rank = *rank as usize;
-            self.peers.step(rank, self.ranks[rank].nodes.get(*of as usize)?.step?)
+        let step = |Node { rank, of, .. }: Node| {
+            let rank = rank as usize;
+            self.peers.step(rank, self.ranks[rank].nodes.get(of as usize)?.step?)
         };
         // By step: its end in each run.
         let mut ends: Vec<Option<(i64, i64)>> = Vec::new();

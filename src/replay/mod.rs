@@ -15,6 +15,7 @@ pub mod alike;
 pub(crate) mod assemble;
 pub(crate) mod build;
 mod calls;
+pub mod compact;
 pub mod critical;
 pub mod culprits;
 mod edges;

@@ -1,9 +1,11 @@
 //! Like ranks, what they do at the same place, and the times of a job in which a rank does as its peers do.
 //!
-//! Work is what a rank's own doing determines: what its threads do from one node to the next, and how long its kernels take. Its excess is how much
-//! more that is than the median of its peers at the same place.
+//! Work is what a rank's own doing determines: what its threads do from one node to the next, and how long its kernels take.
 
+use std::collections::HashMap;
 use std::ops::Range;
+
+use foldhash::fast::FixedState;
 
 use super::alike::Alike;
 use super::job::{JobGraph, Node, Role, Times};
@@ -35,10 +37,12 @@ struct Places {
     places: Vec<(Role, Range<u32>)>,
     /// Of each: its ranks, with their nodes in the job's graph.
     members: Vec<(u32, u32)>,
+    /// By place: whether a thread goes on there that another one woke.
+    are_woken: Vec<bool>,
 }
 
 /// A place: its role, and its members.
-pub(super) type Place<'a> = (Role, &'a [(u32, u32)]);
+pub type Place<'a> = (Role, &'a [(u32, u32)]);
 
 impl Places {
     fn push(&mut self, role: Role, members: &[(u32, u32)]) {
@@ -61,12 +65,10 @@ impl Places {
 #[derive(Debug)]
 pub struct Peers {
     pub alike: Alike,
-    /// By node of the job's graph: its work, in ns. A thread's work at a node that its peers lack counts at the next node that they have.
-    pub work: Vec<i64>,
-    /// By node: whether that is not its own time. Where it is, a run's own time says it alone, which is one place of memory instead of three.
+    /// By node of the job's graph: its work, if it is not its own time, in ns. A thread's work at a node that its peers lack counts at the next node that they have.
+    moved: HashMap<u32, i64, FixedState>,
+    /// By node: whether it is one of these. For all others a run's own time says it alone.
     is_moved: Vec<bool>,
-    /// By node of the job's graph: its excess, in ns.
-    pub excess: Vec<i64>,
     places: Places,
     /// Nodes that no peer has, though its trace goes on there.
     alone: Vec<u32>,
@@ -83,16 +85,13 @@ impl Peers {
         let nodes = job.nodes.len();
         let mut peers = Peers {
             alike,
-            work: job.times.own.clone(),
-            is_moved: Vec::new(),
-            excess: vec![0; nodes],
+            moved: HashMap::default(),
+            is_moved: vec![false; nodes],
             places: Places::default(),
             alone: Vec::new(),
         };
         let is_common = peers.find_places(job, ranks);
         peers.find_work(job, ranks, &is_common);
-        peers.is_moved = peers.work.iter().zip(&job.times.own).map(|(work, own)| work != own).collect();
-        peers.find_excess(job);
         peers
     }
 
@@ -128,21 +127,23 @@ impl Peers {
             places.flat_map(|((class, first), places)| (*first..first + places).map(move |place| (class, place)))
         {
             let members = at.of(place as u32);
-            let role = job.nodes[members[0].1 as usize].role;
+            let role = job.node(members[0].1 as usize).role;
             if members.len() > 1 && members.len() * 2 > self.alike(class) {
                 members.iter().for_each(|(_, node)| is_common[*node as usize] = true);
                 // A collective that is matched on some ranks only is nobody's work.
-                if role.is_work() && members.iter().all(|(_, node)| job.nodes[*node as usize].role == role) {
+                if role.is_work() && members.iter().all(|(_, node)| job.node(*node as usize).role == role) {
                     self.places.push(role, members);
                 }
             } else {
                 let span = common[class][usize::from(role != Role::Cpu)];
-                let is_recorded = |(_, node): &&(u32, u32)| span.contains(Ns(job.nodes[*node as usize].time));
+                let is_recorded = |(_, node): &&(u32, u32)| span.contains(Ns(job.node(*node as usize).time));
                 self.alone.extend(members.iter().filter(is_recorded).map(|(_, node)| *node));
             }
         }
         let members = &self.places.members;
         self.places.places.sort_by_key(|(_, of)| members[of.start as usize]);
+        let is_woken = |(_, node): &(u32, u32)| is_woken(job, *node as usize);
+        self.places.are_woken = self.places.iter().map(|(_, members)| members.iter().any(is_woken)).collect();
         self.alone.sort_unstable();
         is_common
     }
@@ -150,10 +151,10 @@ impl Peers {
     /// By class: from when to when all its ranks have recorded their threads' work, and the rest. A trace may be cut, or begin later.
     fn common_spans(&self, job: &JobGraph) -> Vec<[Window; 2]> {
         let mut spans = vec![[(i64::MAX, i64::MIN); 2]; self.alike.class.len()];
-        for Node { role, rank, time, .. } in &job.nodes {
+        for Node { role, rank, time, .. } in job.nodes.iter() {
             if !matches!(role, Role::Arrival | Role::Rendezvous | Role::Outside(_)) {
-                let (first, last) = &mut spans[*rank as usize][usize::from(*role != Role::Cpu)];
-                (*first, *last) = ((*first).min(*time), (*last).max(*time));
+                let (first, last) = &mut spans[rank as usize][usize::from(role != Role::Cpu)];
+                (*first, *last) = ((*first).min(time), (*last).max(time));
             }
         }
         let mut common = vec![[Window::ALL; 2]; self.alike.class.len()];
@@ -173,28 +174,17 @@ impl Peers {
                 (ranks[node.rank as usize].nodes[node.of as usize].lane, &mut pending[node.rank as usize]);
             of_rank.resize(of_rank.len().max(lane as usize + 1), 0);
             let work = of_rank[lane as usize] + job.times.own[at];
-            (self.work[at], of_rank[lane as usize]) = if is_common[at] { (work, 0) } else { (0, work) };
-        }
-    }
-
-    fn find_excess(&mut self, job: &JobGraph) {
-        let mut sorted: Vec<i64> = Vec::new();
-        for (_, members) in self.places.iter() {
-            sorted.clear();
-            sorted.extend(members.iter().map(|(_, node)| self.work[*node as usize]));
-            sorted.sort_unstable();
-            for (_, node) in members {
-                let work = self.work[*node as usize];
-                self.excess[*node as usize] = work - median_of_others(&sorted, work);
+            let (work, pending) = if is_common[at] { (work, 0) } else { (0, work) };
+            of_rank[lane as usize] = pending;
+            if work != job.times.own[at] {
+                self.moved.insert(at as u32, work);
+                self.is_moved[at] = true;
             }
         }
-        // Kernels that no peer runs are excess as a whole; threads' work was counted at the next place.
-        let alone: Vec<usize> = self.alone().filter(|node| job.nodes[*node].role == Role::Gpu).collect();
-        alone.into_iter().for_each(|node| self.excess[node] = self.work[node]);
     }
 
     /// The places that several like ranks have: their roles, and the ranks there with their nodes.
-    pub(super) fn places(&self) -> impl Iterator<Item = Place<'_>> {
+    pub fn places(&self) -> impl Iterator<Item = Place<'_>> {
         self.places.iter()
     }
 
@@ -206,9 +196,10 @@ impl Peers {
     /// The times of a job in which these ranks do this part of their work as the median of their peers does: of those that are not among them, or of
     /// all if all are.
     pub fn like_peers(&self, job: &JobGraph, mut times: Times, set: &[bool], part: Part) -> Times {
-        self.cure(job, &mut times, set, self.places.iter().filter(|place| place.0 == part.role()));
+        let places = self.places.places.iter().enumerate().filter(|(_, (role, _))| *role == part.role());
+        self.cure(job, &mut times, set, places.map(|(place, _)| place));
         for node in self.alone() {
-            let (rank, role) = (job.nodes[node].rank as usize, job.nodes[node].role);
+            let (rank, role) = (job.node(node).rank as usize, job.node(node).role);
             if role == part.role() && set[rank] && self.alike(rank) > 1 {
                 times.own[node] = 0;
                 job.change_wait(&mut times, node, |wait| wait.is_asked = role != Role::Cpu);
@@ -220,8 +211,7 @@ impl Peers {
     /// The same at some places alone.
     pub(super) fn like_peers_at(&self, job: &JobGraph, times: &Times, set: &[bool], places: &[usize]) -> Times {
         let mut times = times.clone();
-        let role = |at: usize| self.places.places[at].0;
-        self.cure(job, &mut times, set, places.iter().map(|at| (role(*at), self.members(*at))));
+        self.cure(job, &mut times, set, places.iter().copied());
         times
     }
 
@@ -239,10 +229,11 @@ impl Peers {
         found
     }
 
-    fn cure<'p>(&self, job: &JobGraph, times: &mut Times, set: &[bool], places: impl Iterator<Item = Place<'p>>) {
+    fn cure(&self, job: &JobGraph, times: &mut Times, set: &[bool], places: impl Iterator<Item = usize>) {
         let is_set = |(rank, _): &&(u32, u32)| set[*rank as usize];
         let mut work: Vec<Ns> = Vec::new();
-        for (role, members) in places {
+        for place in places {
+            let members = self.members(place);
             if !members.iter().any(|member| is_set(&member)) {
                 continue;
             }
@@ -251,17 +242,18 @@ impl Peers {
             work.clear();
             work.extend(peers.clone().map(|node| Ns(self.work_in(job, times, node))));
             let usual = median_time(&mut work).0;
+            let own = || members.iter().filter(is_set).map(|(_, node)| *node as usize);
+            own().for_each(|node| times.own[node] = usual);
+            if !self.places.are_woken[place] {
+                continue;
+            }
             // How long a thread takes to wake another one is work of its own.
-            let is_woken = |node: usize| role == Role::Cpu && job.nodes[node].binding == EdgeKind::Wake;
-            let mut wakes: Vec<Ns> =
-                peers.filter(|node| is_woken(*node)).map(|node| Ns(job.wait(times, node).extra)).collect();
-            for (_, node) in members.iter().filter(is_set) {
-                let node = *node as usize;
-                times.own[node] = usual;
-                if is_woken(node) && !wakes.is_empty() {
-                    let extra = median_time(&mut wakes).0;
-                    job.change_wait(times, node, |wait| wait.extra = extra);
-                }
+            let woken = peers.filter(|node| is_woken(job, *node));
+            let mut wakes: Vec<Ns> = woken.map(|node| Ns(job.wait(times, node).extra)).collect();
+            if !wakes.is_empty() {
+                let extra = median_time(&mut wakes).0;
+                let own = own().filter(|node| is_woken(job, *node));
+                own.for_each(|node| job.change_wait(times, node, |wait| wait.extra = extra));
             }
         }
     }
@@ -271,10 +263,11 @@ impl Peers {
         self.alone.iter().map(|node| *node as usize)
     }
 
-    /// What a node's work is in a run: a time that was changed is of work already.
-    pub(super) fn work_in(&self, job: &JobGraph, times: &Times, node: usize) -> i64 {
+    /// What a node's work is in a run, in ns: a time that was changed is of work already.
+    #[inline]
+    pub fn work_in(&self, job: &JobGraph, times: &Times, node: usize) -> i64 {
         let own = times.own[node];
-        if self.is_moved[node] && own == job.times.own[node] { self.work[node] } else { own }
+        if self.is_moved[node] && own == job.times.own[node] { self.moved[&(node as u32)] } else { own }
     }
 
     /// The times of the job with the work of each place given to another of its ranks at random. `below` gives a random number below another one.
@@ -293,7 +286,7 @@ impl Peers {
         }
         // Kernels that one rank alone runs come to none by chance.
         for node in self.alone() {
-            match job.nodes[node].role {
+            match job.node(node).role {
                 Role::Cpu => found.own[node] = self.work_in(job, times, node),
                 Role::Gpu => found.own[node] = 0,
                 _ => {}
@@ -303,9 +296,8 @@ impl Peers {
     }
 }
 
-/// The median of sorted values without one of them, which is one of these; of no others, 0.
-fn median_of_others(sorted: &[i64], value: i64) -> i64 {
-    let (at, others) = (sorted.partition_point(|of| *of < value), sorted.len() - 1);
-    let other = |number: usize| sorted[number + usize::from(number >= at)];
-    if others == 0 { 0 } else { other((others - 1) / 2).midpoint(other(others / 2)) }
+/// Whether a thread goes on at a node that another one woke.
+fn is_woken(job: &JobGraph, node: usize) -> bool {
+    let node = job.node(node);
+    node.role == Role::Cpu && node.binding == EdgeKind::Wake
 }

@@ -33,8 +33,9 @@ pub(super) fn threads() -> NonZero<usize> {
     std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
-/// At most so many runs are computed at once.
+/// At most so many runs are computed at once; of a larger job than this fewer, since each needs memory of its own.
 const AT_ONCE: usize = 4;
+const AT_ONCE_NODES: usize = 8_000_000;
 
 /// What is asked of so many runs, which are computed on all processors.
 pub(super) fn rerun_each<T: Send>(
@@ -43,7 +44,8 @@ pub(super) fn rerun_each<T: Send>(
     run: impl Fn(usize) -> Times + Sync,
     of: impl Fn(&Rerun) -> T + Sync,
 ) -> Vec<T> {
-    let at_once = AT_ONCE.min(count.div_ceil(threads().get())).max(1);
+    let most = (AT_ONCE_NODES / job.nodes.len().max(1)).clamp(1, AT_ONCE);
+    let at_once = most.min(count.div_ceil(threads().get())).max(1);
     let chunk = |chunk: usize| {
         let first = chunk * at_once;
         let found: Vec<Rerun> = match at_once.min(count - first) {
@@ -104,7 +106,7 @@ impl<'a> Question<'a> {
             start = profiled.into_iter().max().map_or(start, |latest| start.max(latest).min(end));
         }
         let in_intervals = each(ranks.len(), |rank| {
-            let interval = |node: u32| ranks[rank].nodes[job.nodes[node as usize].of as usize].interval;
+            let interval = |node: u32| ranks[rank].nodes[job.node(node as usize).of as usize].interval;
             Lists::new(ranks[rank].intervals.len(), work[0][rank].iter().map(|node| (interval(*node), *node)))
         });
         let steps = ranks.iter().map(|graph| graph.steps - graph.left_out_steps).max().unwrap_or_default();
@@ -155,7 +157,7 @@ impl<'a> Question<'a> {
         for rank in 0..self.ranks.len() {
             for node in self.work(rank, part) {
                 times.own[node] = times.own[node].min(0);
-                if part == Part::Cpu && self.job.nodes[node].binding == EdgeKind::Wake {
+                if part == Part::Cpu && self.job.node(node).binding == EdgeKind::Wake {
                     self.job.change_wait(&mut times, node, |wait| wait.extra = 0);
                 }
             }
@@ -166,13 +168,15 @@ impl<'a> Question<'a> {
     /// When the job ends if ranks that are not here come no earlier than they did.
     pub(super) fn bounded_end(&self, mut times: Times, bound: &Bound) -> i64 {
         for node in bound.waited.iter().copied() {
-            self.job.change_wait(&mut times, node, |wait| wait.earliest = self.job.nodes[node].time);
+            self.job.change_wait(&mut times, node, |wait| wait.earliest = self.job.node(node).time);
         }
         self.end_of(times)
     }
 
     pub(super) fn flags(&self, set: &[usize]) -> Vec<bool> {
-        (0..self.ranks.len()).map(|rank| set.contains(&rank)).collect()
+        let mut flags = vec![false; self.ranks.len()];
+        set.iter().for_each(|rank| flags[*rank] = true);
+        flags
     }
 
     /// The times in which these ranks do both parts of their work as their peers.
@@ -192,7 +196,7 @@ impl<'a> Question<'a> {
 
     /// The rank and interval of a node; `None` for a rendezvous.
     pub(crate) fn interval(&self, node: usize) -> Option<RankInterval> {
-        let Node { rank, of, .. } = self.job.nodes[node];
+        let Node { rank, of, .. } = self.job.node(node);
         let of = self.ranks[rank as usize].nodes.get(of as usize)?;
         Some((rank as usize, of.interval))
     }

@@ -83,6 +83,22 @@ pub enum EdgeKind {
     Cpus,
 }
 
+impl EdgeKind {
+    /// All of them, in their order.
+    pub(super) const ALL: [EdgeKind; 10] = [
+        EdgeKind::Thread,
+        EdgeKind::Launch,
+        EdgeKind::Stream,
+        EdgeKind::WaitEvent,
+        EdgeKind::Unexplained,
+        EdgeKind::Blocked,
+        EdgeKind::MayBlock,
+        EdgeKind::Wake,
+        EdgeKind::Rendezvous,
+        EdgeKind::Cpus,
+    ];
+}
+
 /// A node of a rank's graph. Times are on the trace's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RankNode {

@@ -13,6 +13,16 @@ pub struct Rerun {
     pub end: i64,
 }
 
+/// When a node happens: `latest` of what comes first lets it, its thread is free, its own time begins if nothing comes first, and it takes so long.
+#[inline]
+fn happens(role: Role, latest: i64, thread: i64, begin: i64, own: i64) -> i64 {
+    match role {
+        Role::Cpu | Role::Outside(_) => latest.max(thread + own),
+        _ if latest == i64::MIN => begin + own,
+        _ => latest + own,
+    }
+}
+
 impl JobGraph {
     /// When everything happens with these times.
     pub fn rerun(&self, times: Times) -> Rerun {
@@ -27,43 +37,34 @@ impl JobGraph {
         let mut changed = runs.each_ref().map(|times| times.waits.iter().peekable());
         let mut next_changed = 0;
         let mut ends = [i64::MIN; RUNS];
-        for (at, node) in self.nodes.iter().enumerate() {
-            let mut waits = [self.recorded_wait(at); RUNS];
-            if at >= next_changed {
-                next_changed = usize::MAX;
-                for (changed, wait) in changed.iter_mut().zip(&mut waits) {
-                    if let Some((_, of)) = changed.next_if(|(node, _)| **node as usize == at) {
-                        *wait = *of;
-                    }
-                    next_changed = changed.peek().map_or(usize::MAX, |(node, _)| **node as usize).min(next_changed);
+        for at in 0..self.nodes.len() {
+            if at < next_changed {
+                let happens = self.happens(at, &found);
+                for (run, found) in found.iter_mut().enumerate() {
+                    found[at] = happens[run];
+                    ends[run] = ends[run].max(happens[run]);
                 }
+                continue;
             }
-            let (mut latest, mut thread) = ([i64::MIN; RUNS], [0; RUNS]);
-            thread.iter_mut().zip(&waits).for_each(|(thread, wait)| *thread = wait.begin);
-            for edge in self.edges_into(at) {
-                if edge.kind == EdgeKind::Thread {
-                    thread.iter_mut().zip(&found).for_each(|(thread, found)| *thread = found[edge.from as usize]);
-                    continue;
+            let (node, mut waits) = (self.node(at), [self.recorded_wait(at); RUNS]);
+            next_changed = usize::MAX;
+            for (changed, wait) in changed.iter_mut().zip(&mut waits) {
+                if let Some((_, of)) = changed.next_if(|(node, _)| **node as usize == at) {
+                    *wait = *of;
                 }
-                let is_binding = edge.kind == node.binding;
-                for run in 0..RUNS {
-                    if waits[run].is_asked {
-                        let delay = edge.least + if is_binding { waits[run].extra } else { 0 };
-                        latest[run] = latest[run].max(found[run][edge.from as usize] + delay);
+                next_changed = changed.peek().map_or(usize::MAX, |(node, _)| **node as usize).min(next_changed);
+            }
+            for (run, (found, wait)) in found.iter_mut().zip(waits).enumerate() {
+                let (mut latest, mut thread) = (i64::MIN, wait.begin);
+                for edge in self.edges_into(at) {
+                    if edge.kind == EdgeKind::Thread {
+                        thread = found[edge.from as usize];
+                    } else if wait.is_asked {
+                        let delay = edge.least + if edge.kind == node.binding { wait.extra } else { 0 };
+                        latest = latest.max(found[edge.from as usize] + delay);
                     }
                 }
-            }
-            let is_on_thread = matches!(node.role, Role::Cpu | Role::Outside(_));
-            for (run, found) in found.iter_mut().enumerate() {
-                let own = found[at];
-                let happens = if is_on_thread {
-                    latest[run].max(thread[run] + own)
-                } else if latest[run] == i64::MIN {
-                    waits[run].begin + own
-                } else {
-                    latest[run] + own
-                };
-                found[at] = happens.max(waits[run].earliest);
+                found[at] = happens(node.role, latest, thread, wait.begin, found[at]).max(wait.earliest);
                 ends[run] = ends[run].max(found[at]);
             }
         }
@@ -71,21 +72,37 @@ impl JobGraph {
         found.map(|times| Rerun { end: ends.next().filter(|_| !times.is_empty()).unwrap_or_default(), times })
     }
 
+    /// When a node that waits as recorded happens in each run.
+    #[inline]
+    fn happens<const RUNS: usize>(&self, at: usize, found: &[Vec<i64>; RUNS]) -> [i64; RUNS] {
+        let (node, extra) = (self.node(at), self.nodes.extra(at));
+        let (mut latest, mut thread) = ([i64::MIN; RUNS], [node.start; RUNS]);
+        for edge in self.edges_into(at) {
+            let from = found.each_ref().map(|found| found[edge.from as usize]);
+            if edge.kind == EdgeKind::Thread {
+                thread = from;
+                continue;
+            }
+            let delay = edge.least + if edge.kind == node.binding { extra } else { 0 };
+            latest.iter_mut().zip(from).for_each(|(latest, from)| *latest = (*latest).max(from + delay));
+        }
+        std::array::from_fn(|run| happens(node.role, latest[run], thread[run], node.start, found[run][at]))
+    }
+
     /// By rank and node of its graph: from when to when it is with these times, on the job's clock. A call that launches is as long as it was, as far as
     /// its thread has the time; one that waits begins as long after what is before it on its thread as it did.
     pub fn windows(&self, ranks: &[&RankGraph], times: &Times) -> Vec<Vec<Window>> {
         let found = self.rerun(times.clone()).times;
         let window = |kind: NodeKind, at: usize, arrival: u32| {
-            let (node, end) = (self.nodes[at], found[at]);
-            let before =
-                self.edges_into(at).iter().find(|edge| edge.kind == EdgeKind::Thread).map(|edge| edge.from as usize);
+            let (node, end) = (self.node(at), found[at]);
+            let before = self.edges_into(at).find(|edge| edge.kind == EdgeKind::Thread).map(|edge| edge.from as usize);
             let start = match node.role {
                 Role::Gpu | Role::Alone | Role::Outside(_) => end - times.own[at],
                 Role::Transfer => found[arrival as usize],
                 _ if matches!(kind, NodeKind::Launch | NodeKind::Returned | NodeKind::CpuArrival(_)) => {
                     before.map_or(i64::MIN, |before| found[before]).max(end - (node.time - node.start))
                 }
-                _ => before.map_or(node.start, |before| node.start + found[before] - self.nodes[before].time),
+                _ => before.map_or(node.start, |before| node.start + found[before] - self.node(before).time),
             };
             Window { start: Ns(start.min(end)), end: Ns(end) }
         };

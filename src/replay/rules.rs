@@ -113,7 +113,7 @@ impl Question<'_> {
 
     /// The nodes with which the threads of a rank begin.
     fn firsts(&self, rank: usize) -> impl Iterator<Item = usize> {
-        let is_first = |node: &usize| !self.job.edges_into(*node).iter().any(|edge| edge.kind == EdgeKind::Thread);
+        let is_first = |node: &usize| !self.job.edges_into(*node).any(|edge| edge.kind == EdgeKind::Thread);
         self.work(rank, Part::Cpu).filter(is_first)
     }
 

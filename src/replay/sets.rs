@@ -59,7 +59,7 @@ impl Layout {
         let mut known: HashMap<(u32, u32), u32, FixedState> = HashMap::default();
         let column = |(role, members): (_, &[(u32, u32)])| {
             let (rank, node) = members.first().filter(|_| role == part.role())?;
-            let (rank, of) = (*rank as usize, job.nodes[*node as usize].of as usize);
+            let (rank, of) = (*rank as usize, job.node(*node as usize).of as usize);
             let interval = peers.alike.interval_of[rank][graphs[rank].nodes[of].interval as usize];
             let next = known.len() as u32;
             Some(*known.entry((peers.alike.class[rank], interval)).or_insert(next))
@@ -71,7 +71,7 @@ impl Layout {
         let mut same: BTreeMap<(u32, u64), Vec<usize>> = BTreeMap::new();
         for place in &places {
             let (rank, node) = peers.members(*place)[0];
-            let of = &graphs[rank as usize].nodes[job.nodes[node as usize].of as usize];
+            let of = &graphs[rank as usize].nodes[job.node(node as usize).of as usize];
             same.entry((peers.alike.class[rank as usize], of.place)).or_default().push(*place);
         }
         let steps = graphs.iter().map(|graph| graph.steps as usize).max().unwrap_or_default();

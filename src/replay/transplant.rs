@@ -137,7 +137,7 @@ pub fn of_graph(
 
 /// Whether a node is a call that waits for a GPU.
 fn waits(job: &JobGraph, ranks: &[&RankGraph], at: usize) -> bool {
-    let node = job.nodes[at];
+    let node = job.node(at);
     ranks[node.rank as usize].nodes.get(node.of as usize).is_some_and(|of| of.kind == NodeKind::Blocked)
 }
 
@@ -155,7 +155,7 @@ impl Ends {
         for (class, places) in peers.alike.class.iter().zip(&peers.alike.place_of) {
             places.iter().for_each(|place| count[*class as usize][*place as usize] += 1);
         }
-        let step_of = |node: &Node| {
+        let step_of = |node: Node| {
             let rank = node.rank as usize;
             let of = ranks[rank].nodes.get(node.of as usize)?;
             let step = if has_steps { peers.step(rank, of.step?)? } else { 0 };
@@ -200,7 +200,7 @@ impl<'a> Transplant<'a> {
         let begins = |(graph, ends): (&&RankGraph, &Vec<u32>)| {
             let mut begins: Vec<Option<i64>> = vec![None; lanes(graph)];
             for (node, end) in graph.nodes.iter().zip(ends) {
-                let (begin, first) = (job.nodes[*end as usize].start, &mut begins[lane(node)]);
+                let (begin, first) = (job.node(*end as usize).start, &mut begins[lane(node)]);
                 *first = Some(first.map_or(begin, |first| first.min(begin)));
             }
             begins
@@ -208,10 +208,10 @@ impl<'a> Transplant<'a> {
         let by_place = each(ranks.len(), by_place);
         let begins = ranks.iter().zip(&job.ends).map(begins).collect();
         let begins_by_itself = |at: usize| {
-            let comes_first = |edge: &Edge| job.nodes[at].role != Role::Cpu || edge.kind == EdgeKind::Thread;
-            !job.edges_into(at).iter().any(comes_first)
+            let comes_first = |edge: Edge| job.node(at).role != Role::Cpu || edge.kind == EdgeKind::Thread;
+            !job.edges_into(at).any(comes_first)
         };
-        let has_wait = |(at, node): (usize, &Node)| begins_by_itself(at) || node.binding == EdgeKind::Wake;
+        let has_wait = |(at, node): (usize, Node)| begins_by_itself(at) || node.binding == EdgeKind::Wake;
         let mut has_wait: Vec<bool> = job.nodes.iter().enumerate().map(has_wait).collect();
         for (arrival, end) in job.arrivals.iter().flatten().zip(job.ends.iter().flatten()) {
             has_wait[*end as usize] |= has_wait[*arrival as usize];
@@ -238,7 +238,7 @@ impl<'a> Transplant<'a> {
             let (end, of) = (*end as usize, self.by_place[from][*place as usize]);
             if let Some(waited) = self.fixed.get(&end) {
                 times.own[end] -= waited;
-                self.job.change_wait(times, end, |wait| wait.earliest = self.job.nodes[end].time);
+                self.job.change_wait(times, end, |wait| wait.earliest = self.job.node(end).time);
                 continue;
             }
             times.own[end] = if of.end == NO_NODE { 0 } else { work[*place as usize] };
@@ -251,7 +251,7 @@ impl<'a> Transplant<'a> {
                 });
             } else if self.has_wait[end] {
                 let theirs = self.job.recorded_wait(of.end as usize);
-                let is_woken = |node: usize| self.job.nodes[node].binding == EdgeKind::Wake;
+                let is_woken = |node: usize| self.job.node(node).binding == EdgeKind::Wake;
                 let are_woken = is_woken(end) && is_woken(of.end as usize);
                 self.job.change_wait(times, end, |wait| {
                     wait.begin = theirs.begin;
@@ -260,7 +260,7 @@ impl<'a> Transplant<'a> {
                 // Only members of a collective arrive before their end.
                 let arrival = self.job.arrivals[rank][at] as usize;
                 if arrival != end && of.arrival != of.end {
-                    let begin = self.job.nodes[of.arrival as usize].start;
+                    let begin = self.job.node(of.arrival as usize).start;
                     self.job.change_wait(times, arrival, |wait| wait.begin = begin);
                 }
             }

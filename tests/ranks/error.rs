@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use nccl_stacks::answers::ranks::data::Compared;
 use nccl_stacks::answers::ranks::reduction::RankReduction;
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::replay::job::{JobGraph, Role};
+use nccl_stacks::replay::job::{Edge, JobGraph, Role};
 use nccl_stacks::replay::peers::{Part, Peers};
 use nccl_stacks::replay::rank::{EdgeKind, NodeKind, RankGraph};
 use nccl_stacks::replay::transplant::{RerunError, of_graph};
@@ -158,8 +158,8 @@ fn steps(job: &JobGraph, graphs: &[&RankGraph]) -> BTreeMap<u32, Step> {
             let [arrival, end] = [&job.arrivals, &job.ends].map(|of| of[rank][at] as usize);
             let nodes = if arrival == end { vec![end] } else { vec![arrival, end] };
             step.nodes.insert((rank as u32, node.place), nodes);
-            step.start = step.start.min(job.nodes[arrival].start);
-            step.end = step.end.max(job.nodes[end].time);
+            step.start = step.start.min(job.node(arrival).start);
+            step.end = step.end.max(job.node(end).time);
         }
     }
     steps
@@ -167,7 +167,7 @@ fn steps(job: &JobGraph, graphs: &[&RankGraph]) -> BTreeMap<u32, Step> {
 
 /// Whether two steps do the same after the same.
 fn are_alike(job: &JobGraph, one: &Step, other: &Step) -> bool {
-    let kinds = |node: usize| job.edges_into(node).iter().map(|edge| edge.kind);
+    let kinds = |node: usize| job.edges_into(node).map(|edge| edge.kind);
     let mut nodes = one.nodes.values().flatten().zip(other.nodes.values().flatten());
     one.nodes.keys().eq(other.nodes.keys()) && nodes.all(|(one, other)| kinds(*one).eq(kinds(*other)))
 }
@@ -180,36 +180,38 @@ fn transplanted(job: &JobGraph, graphs: &[&RankGraph]) -> Vec<(f64, f64)> {
     for (number, step) in &steps {
         for like in steps.iter().filter(|(other, like)| *other != number && are_alike(job, step, like)).map(|of| of.1) {
             let is_inside: HashSet<usize> = step.nodes.values().flatten().copied().collect();
-            let (mut times, mut edges) = (job.times.clone(), job.edges.clone());
+            let (mut times, mut waits) = (job.times.clone(), HashMap::new());
             for (nodes, theirs) in step.nodes.values().zip(like.nodes.values()) {
                 for (at, other) in nodes.iter().zip(theirs) {
                     times.own[*at] = job.times.own[*other];
                     let (own, theirs) = (job.recorded_wait(*at), job.recorded_wait(*other));
-                    let are_bound_alike = job.nodes[*at].binding == job.nodes[*other].binding;
+                    let are_bound_alike = job.node(*at).binding == job.node(*other).binding;
                     job.change_wait(&mut times, *at, |wait| {
                         wait.extra = if are_bound_alike { theirs.extra } else { wait.extra };
                         wait.begin += (theirs.begin - like.start) - (own.begin - step.start);
                     });
-                    let first = job.first_edge[*at] as usize;
-                    for (edge, into) in job.edges_into(*at).iter().zip(first..) {
+                    for (into, (edge, same)) in job.edges_into(*at).zip(job.edges_into(*other)).enumerate() {
                         if is_inside.contains(&(edge.from as usize))
-                            || job.nodes[edge.from as usize].role == Role::Rendezvous
+                            || job.node(edge.from as usize).role == Role::Rendezvous
                         {
                             continue;
                         }
-                        let same = job.edges_into(*other)[into - first].from;
-                        let since = |from: u32, step: &Step| job.nodes[from as usize].time - step.start;
-                        let later = since(same, like) - since(edge.from, step);
+                        let since = |from: u32, step: &Step| job.node(from as usize).time - step.start;
+                        let later = since(same.from, like) - since(edge.from, step);
                         match edge.kind {
                             EdgeKind::Thread => times.own[*at] += later,
-                            _ => edges[into].least += later,
+                            _ => *waits.entry((*at, into)).or_insert(0) += later,
                         }
                     }
                 }
             }
             let mut changed = JobGraph::default();
-            (changed.nodes, changed.times) = (job.nodes.clone(), job.times.clone());
-            (changed.extra, changed.first_edge, changed.edges) = (job.extra.clone(), job.first_edge.clone(), edges);
+            for (at, node) in job.nodes.iter().enumerate() {
+                let later = |into: usize| waits.get(&(at, into)).copied().unwrap_or_default();
+                let edges = job.edges_into(at).enumerate();
+                let edges = edges.map(|(into, edge)| Edge { least: edge.least + later(into), ..edge });
+                changed.push(node, job.times.own[at], job.nodes.extra(at), edges);
+            }
             let rerun = changed.rerun(times).times;
             let predicted = step.nodes.values().flatten().map(|node| rerun[*node]).max().unwrap() - step.start;
             let off = |of: i64| 100.0 * (of - like.length()).abs() as f64 / like.length() as f64;

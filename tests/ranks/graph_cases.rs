@@ -13,7 +13,7 @@ use nccl_stacks::answers::ranks::data::Compared;
 use nccl_stacks::operations::clocks::Clocks;
 use nccl_stacks::operations::matching::Matches;
 use nccl_stacks::replay::findings::{Extent, LateWork, Reruns};
-use nccl_stacks::replay::job::{JobGraph, Role};
+use nccl_stacks::replay::job::{Edge, JobGraph, Role};
 use nccl_stacks::replay::rank::{EdgeKind, NodeKind, RankGraph};
 use nccl_stacks::time::Ns;
 use serde_json::Value;
@@ -212,14 +212,11 @@ fn blocked(graph: &RankGraph) -> (i64, i64) {
 /// A job in which GPUs and collectives take no time, and no work starts later than its launch.
 fn free(job: &JobGraph) -> JobGraph {
     let mut found = JobGraph::default();
-    (found.nodes, found.times, found.extra) = (job.nodes.clone(), job.times.clone(), job.extra.clone());
-    (found.first_edge, found.edges) = (job.first_edge.clone(), job.edges.clone());
-    for at in 0..job.nodes.len() {
-        if matches!(job.nodes[at].role, Role::Gpu | Role::Alone | Role::Transfer | Role::Arrival) {
-            (found.times.own[at], found.extra[at]) = (0, 0);
-            let edges = job.first_edge[at] as usize..job.first_edge[at + 1] as usize;
-            found.edges[edges].iter_mut().for_each(|edge| edge.least = 0);
-        }
+    for (at, node) in job.nodes.iter().enumerate() {
+        let is_free = matches!(node.role, Role::Gpu | Role::Alone | Role::Transfer | Role::Arrival);
+        let time = |time: i64| if is_free { 0 } else { time };
+        let edges = job.edges_into(at).map(|edge| Edge { least: time(edge.least), ..edge });
+        found.push(node, time(job.times.own[at]), time(job.nodes.extra(at)), edges);
     }
     found
 }
@@ -228,7 +225,8 @@ fn free(job: &JobGraph) -> JobGraph {
 #[track_caller]
 fn assert_sound(name: &str, graph: &RankGraph) {
     let job = alone(graph);
-    let least = job.edges.iter().map(|edge| edge.least).min().unwrap_or_default();
+    let edges = (0..job.nodes.len()).flat_map(|at| job.edges_into(at));
+    let least = edges.map(|edge| edge.least).min().unwrap_or_default();
     assert!(least >= 0, "{name}: a least latency of {least} ns");
     let recorded: Vec<i64> = job.nodes.iter().map(|node| node.time).collect();
     assert_eq!(job.rerun(job.times.clone()).times, recorded, "{name}");

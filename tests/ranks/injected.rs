@@ -7,6 +7,8 @@
     reason = "a test that cannot go on fails, and prints what is wrong"
 )]
 
+use std::collections::HashMap;
+
 use nccl_stacks::answers::ranks::data::Compared;
 use nccl_stacks::answers::ranks::reduction::RankReduction;
 use nccl_stacks::operations::clocks::ClockMode;
@@ -54,8 +56,19 @@ fn choose(compared: &Compared, seed: u64) -> Pause {
         let times = times(function, interval)?;
         times.iter().all(|time| (time - times[rank]).abs() < PAUSE / 20).then_some(function)
     };
+    // How much longer its work is there than the median of its peers.
+    let mut excess: HashMap<u32, i64> = HashMap::new();
+    for (_, members) in peers.places() {
+        let work = |node: &u32| peers.work_in(&job, &job.times, *node as usize);
+        for (_, own) in members.iter().filter(|(of, _)| *of as usize == rank) {
+            let mut others: Vec<i64> = members.iter().filter(|(_, of)| of != own).map(|(_, of)| work(of)).collect();
+            others.sort_unstable();
+            let median = others[(others.len() - 1) / 2].midpoint(others[others.len() / 2]);
+            excess.insert(*own, work(own) - median);
+        }
+    }
     let is_possible = |node: &usize| {
-        let excess = peers.excess[job.ends[rank][*node] as usize];
+        let excess = excess.get(&job.ends[rank][*node]).copied().unwrap_or_default();
         graph.nodes[*node].kind == NodeKind::Launch && excess.abs() < PAUSE / 20 && function(*node).is_some()
     };
     let node = pick(seed, 2, &(0..graph.nodes.len()).filter(is_possible).collect::<Vec<_>>());
@@ -122,7 +135,7 @@ impl Longer {
         let job = JobGraph::join(&graphs, &compared.matches, &compared.clocks);
         for (at, node) in graphs[rank].nodes.iter().enumerate().filter(|(_, node)| node.kind.is_cpu()) {
             let own = job.times.own[job.ends[rank][at] as usize];
-            if job.nodes[job.ends[rank][at] as usize].role == Role::Cpu && own > 0 && node.end > Ns(0) {
+            if job.node(job.ends[rank][at] as usize).role == Role::Cpu && own > 0 && node.end > Ns(0) {
                 self.nodes.push((rank, at, (own as f64 * share) as i64));
             }
         }

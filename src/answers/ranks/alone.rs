@@ -67,7 +67,7 @@ fn path(graph: &RankGraph) -> Vec<AlonePiece> {
     let job = JobGraph::join(&[graph], &Matches::default(), &Clocks::given(&[Ns::ZERO]));
     let piece = |piece: PathPiece| AlonePiece {
         kind: piece.kind,
-        slice: graph.slices[job.nodes[piece.node as usize].of as usize],
+        slice: graph.slices[job.node(piece.node as usize).of as usize],
         window: Window { start: Ns(piece.start), end: Ns(piece.end) },
     };
     job.critical_path().into_iter().map(piece).collect()

@@ -132,7 +132,7 @@ impl CriticalPath {
         };
         let mut ranks: BTreeMap<u32, i64> = BTreeMap::new();
         for piece in &pieces {
-            let rank = question.job.nodes[piece.node as usize].rank;
+            let rank = question.job.node(piece.node as usize).rank;
             *ranks.entry(numbers[rank as usize]).or_default() += piece.end - piece.start;
         }
         let mut ranks: Vec<(u32, i64)> = ranks.into_iter().collect();
@@ -218,7 +218,7 @@ fn waiting_apart(pieces: Vec<PathPiece>, waited: &HashMap<usize, Ns, FixedState>
 /// The pieces of a path, by ranks and their nodes.
 pub(super) fn placed(question: &Question<'_>, pieces: &[PathPiece]) -> Vec<PlacedPiece> {
     let place = |piece: &PathPiece| {
-        let job = question.job.nodes[piece.node as usize];
+        let job = question.job.node(piece.node as usize);
         // Of a rendezvous nothing is on the path.
         let node = question.ranks[job.rank as usize].nodes.get(job.of as usize)?;
         let window = Window { start: Ns(piece.start), end: Ns(piece.end) };
@@ -238,7 +238,7 @@ impl Summed<'_> {
             match self.question.interval(piece.node as usize).filter(|_| is_thread) {
                 Some(interval) => *threads.entry(interval).or_default() += time,
                 None => {
-                    let rank = self.question.job.nodes[piece.node as usize].rank;
+                    let rank = self.question.job.node(piece.node as usize).rank;
                     self.line(piece.kind, &self.name(piece), rank, time);
                 }
             }
@@ -276,7 +276,7 @@ impl Summed<'_> {
     }
 
     fn name(&self, piece: &PathPiece) -> String {
-        let node = self.question.job.nodes[piece.node as usize];
+        let node = self.question.job.node(piece.node as usize);
         let graph = self.question.ranks[node.rank as usize];
         let Some(of) = graph.nodes.get(node.of as usize) else { return String::new() };
         match (piece.kind, of.kind, piece.edge) {

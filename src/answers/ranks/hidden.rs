@@ -203,7 +203,7 @@ impl Follow<'_> {
     fn before(&self, of: u32) -> Option<(u32, EdgeKind)> {
         let job = self.question.job;
         let (from, kind) = job.binding(job.arrivals[self.rank][of as usize] as usize)?;
-        let from = job.nodes[from];
+        let from = job.node(from);
         (from.of != NO_NODE && from.rank as usize == self.rank).then_some((from.of, kind))
     }
 

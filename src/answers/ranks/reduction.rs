@@ -109,7 +109,7 @@ impl GivenRank {
 }
 
 /// A stack, with what shows best where it comes from.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ReducedStack {
     /// Its telling frames, the one that tells most first.
     pub telling: Vec<String>,

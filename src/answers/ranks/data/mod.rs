@@ -3,9 +3,10 @@
 
 mod sums;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::LazyLock;
 
+use foldhash::fast::FixedState;
 use serde::Serialize;
 
 use super::absent::WaitsForAbsent;
@@ -504,8 +505,12 @@ impl Compared {
         let place = |of: Option<&ReducedStack>| {
             stacks.iter().position(|stack| of.map_or(stack.frames.is_empty(), |of| stack.is_of(of)))
         };
-        let places = |reduction: &RankReduction| reduction.stacks.iter().map(Some).chain([None]).map(place).collect();
-        let places: Vec<Vec<Option<usize>>> = reductions.iter().map(places).collect();
+        let mut known: HashMap<Option<&ReducedStack>, Option<usize>, FixedState> = HashMap::default();
+        let mut places: Vec<Vec<Option<usize>>> = Vec::new();
+        for reduction in reductions {
+            let of_rank = reduction.stacks.iter().map(Some).chain([None]);
+            places.push(of_rank.map(|of| *known.entry(of).or_insert_with(|| place(of))).collect());
+        }
         let stack_of = |rank: usize, row: u32| {
             let at = reductions[rank].rows[row as usize].stack;
             places[rank][at.map_or(places[rank].len() - 1, |stack| stack as usize)]

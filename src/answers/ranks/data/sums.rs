@@ -12,6 +12,7 @@ use crate::answers::ranks::timeline::{Axis, Spans};
 use crate::answers::ranks::waiting::{Measured, by_lengths, measure};
 use crate::attribution::selection::family_of;
 use crate::names::collectives::{Collective, element_bytes};
+use crate::numbers::Numbers;
 use crate::operation::Split;
 use crate::operations::matching::{MatchedCollective, MatchedGroup};
 use crate::statistics::median;
@@ -20,7 +21,10 @@ use crate::time::Ns;
 /// Sums over the collectives of a job.
 pub(super) struct Sums<'c> {
     report: RankReport,
-    stacks: BTreeMap<ReducedStack, StackSums>,
+    /// The stacks of all ranks, each once, with the sums of those that have rows.
+    stacks: Vec<(&'c ReducedStack, Option<StackSums>)>,
+    /// By rank: the positions of its stacks, and that of rows without one.
+    stack_of: Vec<Vec<u32>>,
     pairs: BTreeMap<(usize, usize), Ns>,
     /// By step: its name, and each rank's waited and caused times.
     steps: BTreeMap<u32, StepWaits>,
@@ -46,8 +50,12 @@ struct Sizes {
     kernels: Vec<Ns>,
 }
 
-impl Sums<'_> {
-    pub(super) fn new(job: &Job) -> Self {
+/// The stack of rows without one.
+static NO_STACK: ReducedStack =
+    ReducedStack { telling: Vec::new(), frames: Vec::new(), captured: None, forward: None, thread: None };
+
+impl<'c> Sums<'c> {
+    pub(super) fn new(job: &'c Job) -> Self {
         let of_rank = |(rank, reduction): (&u32, &RankReduction)| RankWaits {
             rank: *rank,
             trace: reduction.trace.clone(),
@@ -80,9 +88,15 @@ impl Sums<'_> {
                 .collect(),
             ..RankReport::default()
         };
+        let mut stacks: Numbers<&ReducedStack> = Numbers::default();
+        let numbers = |reduction: &'c RankReduction| {
+            reduction.stacks.iter().chain([&NO_STACK]).map(|stack| stacks.number(stack)).collect()
+        };
+        let stack_of = job.reductions.iter().map(numbers).collect();
         Sums {
             report,
-            stacks: BTreeMap::new(),
+            stacks: stacks.list.into_iter().map(|stack| (stack, None)).collect(),
+            stack_of,
             pairs: BTreeMap::new(),
             steps: BTreeMap::new(),
             sizes: BTreeMap::new(),
@@ -126,13 +140,14 @@ impl Sums<'_> {
     /// Counts the kernels of a collective by stack, measured or not.
     fn count(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
         for (member, row) in job.counted_rows(group, collective) {
-            let reduction = &job.reductions[group.members[member]];
-            let sums = self.stack(reduction, row);
+            let rank = group.members[member];
+            let reduction = &job.reductions[rank];
+            let sums = self.stack(rank, row);
             sums.waits.count += 1;
             sums.waits.gpu_ns += row.dur;
             let kind = reduction.kind(row);
             if let Some((sent, received)) = exchanged(kind) {
-                let load = sums.loads.entry(job.ranks[group.members[member]]).or_default();
+                let load = sums.loads.entry(job.ranks[rank]).or_default();
                 load.kernels += 1;
                 (load.sent_bytes, load.received_bytes) = (load.sent_bytes + sent, load.received_bytes + received);
                 sums.is_uneven |= kind.split != Split::Even;
@@ -147,14 +162,11 @@ impl Sums<'_> {
         }
     }
 
-    fn stack(&mut self, reduction: &RankReduction, row: &Row) -> &mut StackSums {
-        static NONE: ReducedStack =
-            ReducedStack { telling: Vec::new(), frames: Vec::new(), captured: None, forward: None, thread: None };
-        let key = row.stack.map_or(&NONE, |stack| &reduction.stacks[stack as usize]);
-        if !self.stacks.contains_key(key) {
-            self.stacks.insert(key.clone(), StackSums::default());
-        }
-        self.stacks.get_mut(key).expect("it was put there")
+    /// The sums of the stack of a rank's row.
+    fn stack(&mut self, rank: usize, row: &Row) -> &mut StackSums {
+        let of_rank = &self.stack_of[rank];
+        let at = of_rank[row.stack.map_or(of_rank.len() - 1, |stack| stack as usize)];
+        self.stacks[at as usize].1.get_or_insert_default()
     }
 
     /// Adds the time of a collective whose waits are unknown.
@@ -225,7 +237,7 @@ impl Sums<'_> {
             }
             let reduction = &job.reductions[rank];
             let bytes = moved(reduction, row, group);
-            let stack = self.stack(reduction, row);
+            let stack = self.stack(rank, row);
             stack.waits.waited_ns += *wait;
             stack.waits.transfer_ns += transfer;
             if let Some((bytes, ..)) = bytes.filter(|_| transfer > Ns::ZERO) {
@@ -333,7 +345,8 @@ impl Sums<'_> {
         report.pairs = std::mem::take(&mut self.pairs).into_iter().map(pair).collect();
         report.pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.waited_ns), pair.rank, pair.waited_for));
         report.sizes = std::mem::take(&mut self.sizes).into_iter().map(size_row).collect();
-        report.stacks = std::mem::take(&mut self.stacks).into_iter().map(stack_row).collect();
+        self.stacks.sort_by_key(|(stack, _)| *stack);
+        report.stacks = self.stacks.into_iter().filter_map(|(stack, sums)| Some(stack_row(stack, sums?))).collect();
         report.stacks.sort_by(|a, b| {
             (b.waited_ns, b.gpu_ns).cmp(&(a.waited_ns, a.gpu_ns)).then_with(|| a.frames.cmp(&b.frames))
         });
@@ -388,7 +401,7 @@ fn exchanged(kind: &Kind) -> Option<(u64, u64)> {
     Some((kind.in_elements?.checked_mul(each)?, kind.out_elements?.checked_mul(each)?))
 }
 
-fn stack_row((stack, sums): (ReducedStack, StackSums)) -> StackWaits {
+fn stack_row(stack: &ReducedStack, sums: StackSums) -> StackWaits {
     let StackSums { waits, late, loads, is_uneven, moved, moved_in, moved_in_transfer } = sums;
     let bandwidth = TransferBandwidth {
         transfer_gb_per_s: moved / moved_in_transfer.as_f64(),
@@ -396,11 +409,11 @@ fn stack_row((stack, sums): (ReducedStack, StackSums)) -> StackWaits {
     };
     StackWaits {
         headline: stack.telling.first().cloned(),
-        telling: stack.telling,
-        frames: stack.frames,
-        captured: stack.captured,
-        forward: stack.forward,
-        thread: stack.thread,
+        telling: stack.telling.clone(),
+        frames: stack.frames.clone(),
+        captured: stack.captured.clone(),
+        forward: stack.forward.clone(),
+        thread: stack.thread.clone(),
         late_ranks: most_first(late),
         loads: loads.into_iter().filter(|_| is_uneven).map(|(rank, load)| RankLoad { rank, ..load }).collect(),
         bandwidth: (moved_in_transfer > Ns::ZERO).then_some(bandwidth),
