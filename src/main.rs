@@ -1,5 +1,55 @@
 //! The program: [`nccl_stacks::cli`] with the arguments of the process.
 
-fn main() -> std::process::ExitCode {
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// The system's memory. Where the system gives no more of it, Rust aborts the process, as a crash would; this ends it with a message and an exit code.
+struct Memory;
+
+#[global_allocator]
+static MEMORY: Memory = Memory;
+
+fn given(memory: *mut u8, bytes: usize) -> *mut u8 {
+    if memory.is_null() {
+        missing(bytes);
+    }
+    memory
+}
+
+#[cold]
+#[allow(clippy::exit, reason = "what called this expects memory, and can do nothing without it")]
+fn missing(bytes: usize) -> ! {
+    let _ = writeln!(
+        io::stderr(),
+        "error: there is too little memory: {bytes} more bytes cannot be had. Give fewer files or a window (--step), or run it where there is more memory"
+    );
+    std::process::exit(1)
+}
+
+// SAFETY: all of them are the system's, with the same arguments, and return what that returns.
+unsafe impl GlobalAlloc for Memory {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        given(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        given(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        given(unsafe { System.realloc(memory, layout, size) }, size)
+    }
+}
+
+fn main() -> ExitCode {
     nccl_stacks::cli::main()
 }

@@ -64,6 +64,9 @@ pub(crate) enum Failure {
     #[error("{}: there is no such file; is the command `{command}` meant?", path.display())]
     NoSuchCommand { path: PathBuf, command: String },
 
+    #[error("{0}")]
+    TooLarge(String),
+
     #[error("standard output cannot be written: {0}")]
     Stdout(io::Error),
 }

@@ -26,6 +26,7 @@ pub(super) fn run(reading: &Reading) -> Run<'static> {
         strict: reading.strict,
         names_all_damage: is_verbose(),
         run: None,
+        memory: None,
     };
     Run::new(options, &TERMINAL)
 }

@@ -1,6 +1,6 @@
 //! `nccl-stacks what-if`: what a job would take if something were different.
 
-use crate::answers::ranks::document::WhatIfAnswer;
+use crate::answers::ranks::document::{WhatIfAnswer, too_large};
 use crate::answers::ranks::what_if::Also;
 use crate::document::Form;
 use crate::run::inputs::Inputs;
@@ -29,6 +29,9 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
     let found = compared
         .what_if(&args.rules, if show.form == Form::Perfetto { Also::Slices(None) } else { Also::Nothing })
         .map_err(Failure::Rule)?;
+    if let Some(large) = &compared.too_large {
+        return Err(Failure::TooLarge(too_large(large)).into());
+    }
     let Some(found) = found else {
         return Err(Stop::NotFound(
             "Nothing found: no launches or kernels are recorded here that could be different. Traces have them, NCCL's own records do not."

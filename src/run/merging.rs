@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::completeness::Completeness;
 use super::error::RunError;
+use super::memory;
 use super::question::Question;
 use super::ranks::RanksOfFiles;
 use super::reading::Run;
@@ -18,6 +19,9 @@ use crate::names::frames::UserCode;
 use crate::parts::TracePart;
 use crate::parts::entry::{Entry, StacksOf};
 use crate::parts::set::{PartSet, Unread};
+
+/// After so many parts it is looked whether all of them fit into memory.
+const LOOK: usize = 32;
 
 /// How many duplicate traces are named.
 const NAMED: usize = 3;
@@ -99,8 +103,12 @@ impl Run<'_> {
     ) -> Result<(), RunError> {
         let mut set = self.part_set(files, asked)?;
         found.damage.extend(damage_of(&set));
-        let mut wrong = Vec::new();
-        for (entry, ranks) in set.each(self.part_threads(), |entry| entry.ranks()) {
+        let (mut wrong, count) = (Vec::new(), set.entries.len());
+        for (at, (entry, ranks)) in set.each(self.part_threads(), |entry| entry.ranks()).enumerate() {
+            if at % LOOK == LOOK - 1 {
+                let more = (count - at) as f64 / at as f64;
+                memory::fit(&mut found.ranks, more, self.memory());
+            }
             match ranks {
                 Ok(ranks) => match ranks.iter().find_map(|rank| rank_of(rank).err()) {
                     None => found.ranks.extend(ranks),

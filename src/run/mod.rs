@@ -59,6 +59,7 @@ mod choice;
 mod completeness;
 mod error;
 pub mod inputs;
+mod memory;
 mod merging;
 pub mod missing;
 mod next_steps;

@@ -3,6 +3,7 @@
 use super::completeness::Completeness;
 use super::error::RunError;
 use super::inputs::Inputs;
+use super::memory;
 use super::question::Question;
 use super::reading::Run;
 use super::stacks::StackAnswer;
@@ -81,13 +82,14 @@ impl Run<'_> {
         Ok(found)
     }
 
-    /// The ranks beside each other.
+    /// The ranks beside each other. Reruns that need more memory than there is are left out.
     /// Errors: ranks without any collective, and what [`Compared::from_reductions`] fails with.
-    pub fn compare(&self, ranks: Vec<RankReduction>, clock: ClockMode) -> Result<Compared, RunError> {
+    pub fn compare(&self, mut ranks: Vec<RankReduction>, clock: ClockMode) -> Result<Compared, RunError> {
         if ranks.iter().all(|part| part.rows.is_empty()) {
             let is_damaged = ranks.iter().any(|part| part.damage.is_unknown());
             return Err(RunError::NoCollective { is_damaged });
         }
-        Ok(Compared::from_reductions(ranks, clock)?)
+        let too_large = memory::too_large(&mut ranks, self.memory());
+        Ok(Compared { too_large, ..Compared::from_reductions(ranks, clock)? })
     }
 }

@@ -4,6 +4,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use super::error::RunError;
+use super::memory;
 use super::watch::{Event, Silent, Watcher};
 use crate::answers::damage::lines::{store_faults, store_lines};
 use crate::error::Error;
@@ -32,6 +33,8 @@ pub struct Reading {
     pub names_all_damage: bool,
     /// Of several runs of a job in the files: which one, 1 the oldest; `None`: the newest.
     pub run: Option<usize>,
+    /// How many bytes of memory there are; `None`: as many as the system says.
+    pub memory: Option<u64>,
 }
 
 /// Reads inputs and answers questions about them, watched by somebody.
@@ -79,6 +82,11 @@ impl<'w> Run<'w> {
     pub(super) fn threads(&self) -> usize {
         let available = || std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
         self.reading.threads.map_or_else(available, NonZero::get)
+    }
+
+    /// How many bytes of memory there are, as far as that is known.
+    pub(super) fn memory(&self) -> Option<u64> {
+        self.reading.memory.or_else(memory::available)
     }
 
     /// The options of a load that keeps these arguments of events.

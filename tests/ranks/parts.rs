@@ -6,6 +6,9 @@ use std::io::{Cursor, Write};
 use std::path::Path;
 use std::process::Output;
 
+use nccl_stacks::answers::ranks::document::verdict;
+use nccl_stacks::run::{Reading, Silent};
+use nccl_stacks::{ClockMode, Inputs, Question, Run, Wanted};
 use serde_json::{Value, json};
 
 use crate::job::Job;
@@ -752,5 +755,31 @@ mod tables {
             caught += u32::from(found.is_err_and(|error| error.to_string().contains("it is damaged: ")));
         }
         assert!(caught > 0);
+    }
+}
+
+#[test]
+fn reruns_that_do_not_fit_into_memory_are_left_out() {
+    let compared = |files: &str, memory: u64| {
+        let reading = Reading { memory: Some(memory), ..Reading::default() };
+        let (run, question) = (Run::new(reading, &Silent), Question::about(Wanted::collectives()));
+        let ranks = run.ranks(&Inputs::sort(&[files.into()]).unwrap(), &question).unwrap().ranks;
+        run.compare(ranks, ClockMode::Align).unwrap()
+    };
+    // More parts than are read before it is looked how large they are.
+    let (_files, _, parts) = job(&Job { tp: 2, pp: 1, dp: 32, steps: 2, ..small() });
+    for files in [testdata("ranks"), parts] {
+        let [all, few] = [u64::MAX, 300_000].map(|memory| compared(&files, memory));
+        let nodes = all.job.reductions.iter().map(|of| of.graph.nodes.len() as u64).sum();
+        let [all, few] = [all, few].map(|of| of.report());
+        assert!(all.too_large.is_none() && all.reruns.is_some(), "{files}");
+        let large = few.too_large.unwrap();
+        assert_eq!((large.nodes, large.available_bytes), (nodes, 300_000), "{files}");
+        assert!(large.needs_bytes > 300_000 && few.reruns.is_none() && few.critical_path.is_none(), "{files}");
+        assert_eq!((few.waited_ns, few.collectives, few.late), (all.waited_ns, all.collectives, all.late), "{files}");
+        let said = verdict(&few);
+        assert!(said.starts_with("Reruns are left out: they need about "), "{said}");
+        assert!(said.contains(" MB of memory, and 0.3 MB are free. Fewer ranks, or one step of each"), "{said}");
+        assert!(!verdict(&all).contains("Reruns are left out"), "{files}");
     }
 }

@@ -151,6 +151,7 @@ fn reduction(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankRedu
         steps: Vec::new(),
         rows,
         graph: RankGraph::default(),
+        left_out_nodes: 0,
     }
 }
 

@@ -363,6 +363,7 @@ impl Reducer<'_> {
             steps,
             rows,
             graph,
+            left_out_nodes: 0,
         }
     }
 

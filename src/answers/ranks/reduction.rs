@@ -52,6 +52,9 @@ pub struct RankReduction {
     /// What had to happen before what.
     #[serde(default, with = "crate::replay::packed")]
     pub graph: RankGraph,
+    /// How many nodes of it were left out because reruns would need more memory than there is.
+    #[serde(skip)]
+    pub left_out_nodes: u64,
 }
 
 /// Where a rank's number comes from.
@@ -140,6 +143,10 @@ pub struct Step {
 pub const MOST_RANKS: u32 = 1 << 24;
 
 impl RankReduction {
+    pub(crate) fn leave_graph_out(&mut self) {
+        self.left_out_nodes += std::mem::take(&mut self.graph).nodes.len() as u64;
+    }
+
     /// Whether all positions are those of something, as they may not be after reading it from a file.
     pub fn check(&self) -> Result<(), &'static str> {
         let inside = |at: Option<u32>, of: usize| at.is_none_or(|at| (at as usize) < of);

@@ -76,6 +76,8 @@ pub struct RankReport {
     /// What the job would take if ranks did as their peers; `None` if nothing was recorded that has causes: of NCCL's own records, of parts, and of a
     /// single rank.
     pub reruns: Option<Reruns>,
+    /// What reruns would need, if there is too little memory for them.
+    pub too_large: Option<TooLarge>,
     /// What the job's length consists of; `None` where there are no reruns.
     pub critical_path: Option<CriticalPath>,
     /// The stages of its pipeline; `None` without sends and receives between stages, and without clocks.
@@ -99,6 +101,19 @@ pub struct RankReport {
     pub refused: Vec<Refused>,
     /// Ranks with a trace here but no collective in the window.
     pub silent_ranks: Vec<u32>,
+}
+
+/// What reruns of a job would need that has too little memory for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TooLarge {
+    /// How many launches, waits and kernels all ranks have.
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    pub nodes: u64,
+    /// About how much memory their reruns need.
+    pub needs_bytes: u64,
+    /// How much there was.
+    pub available_bytes: u64,
 }
 
 /// How long a rank waited, and how long others waited for it.
@@ -434,6 +449,8 @@ pub struct Compared {
     pub clocks: Clocks,
     /// How long they wait for ranks that are not here; `None` if none is missing.
     pub absent: Option<WaitsForAbsent>,
+    /// What reruns would need, if there is too little memory for them.
+    pub too_large: Option<TooLarge>,
 }
 
 impl StackWaits {
@@ -462,7 +479,7 @@ impl Compared {
                     job.spans = common_spans(&job, &matches);
                     job.trim(&matches);
                     let absent = WaitsForAbsent::find(&job, &matches, &clocks);
-                    return Ok(Compared { job, matches, clocks, absent });
+                    return Ok(Compared { job, matches, clocks, absent, too_large: None });
                 }
                 ComparedClocks::Misfit { rank, why } => job.refuse(rank, why),
             }

@@ -332,9 +332,10 @@ impl<'c> Sums<'c> {
     }
 
     pub(super) fn report(mut self, compared: &Compared) -> RankReport {
-        let Compared { job, matches, clocks, absent } = compared;
+        let Compared { job, matches, clocks, absent, too_large } = compared;
         let mut report = std::mem::take(&mut self.report);
         report.absent.clone_from(absent);
+        report.too_large = *too_large;
         report.matches = matches.counts();
         report.steps = std::mem::take(&mut self.steps).into_values().collect();
         let pair = |((rank, last), waited): ((usize, usize), Ns)| Pair {

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use super::critical::shown;
 use crate::answers::damage;
-use crate::answers::ranks::data::RankReport;
+use crate::answers::ranks::data::{RankReport, TooLarge};
 use crate::answers::ranks::verdict::{Pace, WORTH};
-use crate::document::format::{count, duration, percent, ranks, visible};
+use crate::document::format::{count, duration, grouped, percent, ranks, visible};
 use crate::names::collectives::Collective;
 use crate::names::kernels::short_kernel;
 use crate::replay::critical::PathKind;
@@ -33,9 +33,23 @@ pub fn plain(report: &RankReport) -> String {
 
 /// The sentences about damage that precede the verdict.
 pub(crate) fn damaged(report: &RankReport) -> Vec<String> {
-    let mut said: Vec<String> = absent(report).into_iter().collect();
+    let mut said: Vec<String> = report.too_large.iter().map(too_large).collect();
+    said.extend(absent(report));
     said.extend(of_damage(report));
     said
+}
+
+/// `Reruns are left out: they need about 5.2 GB of memory, and 1.9 GB are free. Fewer ranks, or one step of each (--step), may fit.`
+pub(crate) fn too_large(TooLarge { needs_bytes, available_bytes, .. }: &TooLarge) -> String {
+    let size = |bytes: u64| match bytes as f64 {
+        bytes if bytes < 1e9 => format!("{} MB", grouped(bytes / 1e6, 1)),
+        bytes => format!("{} GB", grouped(bytes / 1e9, 1)),
+    };
+    format!(
+        "Reruns are left out: they need about {} of memory, and {} are free. Fewer ranks, or one step of each (`--step`), may fit.",
+        size(*needs_bytes),
+        size(*available_bytes)
+    )
 }
 
 /// `Not here: ranks 2 and 3. At least 63.1 % of collectives' time is waiting for one of them, or a slow transfer: 4.180 ms of 6.624 ms over the ranks that are here. All
