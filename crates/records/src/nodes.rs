@@ -123,6 +123,11 @@ impl<'a> Value<'a> {
         items.iter().map(move |at| self.document.value(*at))
     }
 
+    /// Its number in the document: a value that is named several times has one.
+    pub(super) fn position(self) -> u32 {
+        self.at
+    }
+
     pub(super) fn is_list(self) -> bool {
         matches!(self.node(), Node::List(_))
     }

@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use super::tables::Records;
 use crate::operation::Source;
 use nccl_stacks_trace::time::{Ns, Window};
@@ -53,7 +55,7 @@ struct Facts {
     processes: BTreeSet<(String, i64)>,
     span: Option<Window>,
     /// When operations were enqueued.
-    times: HashMap<Numbered, Ns>,
+    times: HashMap<Numbered, Ns, RandomState>,
     text: Option<(u64, u32)>,
 }
 
@@ -101,7 +103,7 @@ impl Facts {
         }
         // The same communicator has another position in each file.
         let [one, two] = names;
-        let mut by_name: HashMap<_, Ns> = HashMap::new();
+        let mut by_name: HashMap<_, Ns, RandomState> = HashMap::default();
         for ((at, collective, stream, number), time) in &other.times {
             by_name.insert((name(two, *at), collective, stream, number), *time);
         }

@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use super::file::RecordFile;
 use crate::operation::{Communicator, Operation, Source};
 use nccl_stacks_trace::id::RankId;
@@ -50,9 +52,9 @@ pub struct Records {
     /// By NCCL's hash of a communicator: Megatrace's hash of it, or 0 where its interceptor has none, as for those that were split off. Of other
     /// communicators nothing says it.
     pub group_hashes: BTreeMap<u64, u64>,
-    numbers: HashMap<Communicator, usize>,
+    numbers: HashMap<Communicator, usize, RandomState>,
     /// Texts that many rows share.
-    texts: HashSet<Arc<str>>,
+    texts: HashSet<Arc<str>, RandomState>,
 }
 
 /// What a source says of a rank of a communicator at one time.

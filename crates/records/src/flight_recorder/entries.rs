@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use super::super::nodes::Value;
 use super::super::reader::Reading;
 use super::super::tables::{Records, Splits};
@@ -20,8 +22,8 @@ const COALESCED: &str = "coalesced";
 /// kernel; it passes them to its members and is no operation itself, unless the ring has lost its members.
 pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>, reading: &mut Reading<'_>) {
     // Members of coalesced groups have the process group and both numbers in common.
-    let mut open: HashMap<(Option<usize>, Numbers), Vec<usize>> = HashMap::new();
-    let mut paths: HashMap<Vec<Arc<str>>, u32> = HashMap::new();
+    let mut open = Open::default();
+    let mut paths = Paths::default();
     for (entry, group) in entries.iter().zip(&groups.of_entries) {
         if !entry.is_dict() {
             reading.file.skip("entries that are not dictionaries", None);
@@ -36,23 +38,36 @@ pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>,
         let mut operation = Operation { rank, ..operation(*entry, title, numbers, group, records) };
         let key = (operation.communicator, numbers);
         if operation.collective.as_deref() == Some(COALESCED)
-            && let Some(members) = open.remove(&key)
+            && let Some(last) = open.last.remove(&key)
         {
-            for member in members {
-                let member = &mut records.operations[member];
-                (member.state, member.duration) = (operation.state, operation.duration);
+            let mut member = Some(last);
+            while let Some(at) = member {
+                let of = &mut records.operations[at];
+                (of.state, of.duration) = (operation.state, operation.duration);
+                member = open.before.get(&at).copied();
             }
             continue;
         }
-        operation.recorded_path = call_path(*entry, &mut paths, records);
+        operation.recorded_path = paths.of_entry(*entry, records);
         let at = records.push(operation);
         if title.ends_with("barrier") {
             let name = records.text(title.split_once(':').map_or(title, |(_, name)| name));
             records.calls_by.insert(at, name);
         }
         records.splits.extend(splits(*entry).map(|splits| (at, splits)));
-        open.entry(key).or_default().push(at);
+        if let Some(before) = open.last.insert(key, at) {
+            open.before.insert(at, before);
+        }
     }
+}
+
+/// Members of coalesced groups whose record has not come yet.
+#[derive(Default)]
+struct Open {
+    /// By process group and both numbers: the last one.
+    last: HashMap<(Option<usize>, Numbers), usize, RandomState>,
+    /// By member: the one before it.
+    before: HashMap<usize, usize, RandomState>,
 }
 
 /// The number among the collectives of the group, and among the rank's own sends and receives.
@@ -164,24 +179,48 @@ fn elements(shapes: Value<'_>) -> Option<u64> {
     shapes.map(|shape| if shape.is_list() { size(shape) } else { None }).try_fold(0_u64, |sum, n| sum.checked_add(n?))
 }
 
-/// The call path of an entry, each once. PyTorch writes frames as its tracebacks have them, the innermost first and `<module>` last; ours begin
-/// with the outermost. Each is written as the profiler writes Python functions: `train.py(12): step`.
-fn call_path(entry: Value<'_>, known: &mut HashMap<Vec<Arc<str>>, u32>, records: &mut Records) -> Option<u32> {
-    let frame = |frame: Value<'_>| {
-        let text = |key: &str| frame.get(key).and_then(Value::text);
-        let name = text("name").unwrap_or("?");
-        match (text("filename"), frame.get("line").and_then(Value::int)) {
-            (Some(file), Some(line)) => format!("{file}({line}): {name}"),
-            (Some(file), None) => format!("{file}: {name}"),
-            _ => name.to_owned(),
+/// The call paths of entries, each once. A pickle holds a list or a frame that several entries have once.
+#[derive(Default)]
+struct Paths {
+    numbers: HashMap<Vec<Arc<str>>, u32, RandomState>,
+    /// By the position of a list of frames.
+    of_lists: HashMap<u32, Option<u32>, RandomState>,
+    /// By the position of a frame: its text.
+    frames: HashMap<u32, Arc<str>, RandomState>,
+}
+
+impl Paths {
+    /// The call path of an entry. PyTorch writes frames as its tracebacks have them, the innermost first and `<module>` last; ours begin with the
+    /// outermost.
+    fn of_entry(&mut self, entry: Value<'_>, records: &mut Records) -> Option<u32> {
+        let frames = entry.get("frames")?;
+        if let Some(known) = self.of_lists.get(&frames.position()) {
+            return *known;
         }
-    };
-    let path: Vec<Arc<str>> = entry.get("frames")?.items().rev().map(|of| records.text(&frame(of))).collect();
-    if path.is_empty() {
-        return None;
+        let mut path: Vec<Arc<str>> = Vec::with_capacity(frames.items().len());
+        for frame in frames.items().rev() {
+            let text = self.frames.entry(frame.position()).or_insert_with(|| records.text(&text_of(frame)));
+            path.push(Arc::clone(text));
+        }
+        let mut number = |path: Vec<Arc<str>>| {
+            *self.numbers.entry(path).or_insert_with_key(|path| {
+                records.paths.push(path.clone());
+                (records.paths.len() - 1) as u32
+            })
+        };
+        let found = if path.is_empty() { None } else { Some(number(path)) };
+        self.of_lists.insert(frames.position(), found);
+        found
     }
-    Some(*known.entry(path).or_insert_with_key(|path| {
-        records.paths.push(path.clone());
-        (records.paths.len() - 1) as u32
-    }))
+}
+
+/// A frame as the profiler writes Python functions: `train.py(12): step`.
+fn text_of(frame: Value<'_>) -> String {
+    let text = |key: &str| frame.get(key).and_then(Value::text);
+    let name = text("name").unwrap_or("?");
+    match (text("filename"), frame.get("line").and_then(Value::int)) {
+        (Some(file), Some(line)) => format!("{file}({line}): {name}"),
+        (Some(file), None) => format!("{file}: {name}"),
+        _ => name.to_owned(),
+    }
 }

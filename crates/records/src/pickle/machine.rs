@@ -1,7 +1,5 @@
 //! The stack machine of pickles, as far as it makes data.
 
-use std::io::{BufRead, Read};
-
 use super::PickleError;
 use super::opcode as op;
 use crate::nodes::{Document, MAX_NODES, Node};
@@ -13,7 +11,8 @@ const MAX_LINE: u64 = 1 << 20;
 const MAX_TEXT: u64 = 256 << 20;
 
 pub(super) struct Machine<'a> {
-    bytes: &'a mut dyn BufRead,
+    /// What is not executed yet.
+    bytes: &'a [u8],
     at: u64,
     /// Where the instruction is that is executed.
     start: u64,
@@ -30,7 +29,7 @@ pub(super) struct Machine<'a> {
 type Done<T = ()> = Result<T, PickleError>;
 
 impl<'a> Machine<'a> {
-    pub(super) fn new(bytes: &'a mut dyn BufRead) -> Self {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         let (document, stack, marks, memo) = (Document::default(), Vec::new(), Vec::new(), Vec::new());
         Machine { bytes, at: 0, start: 0, document, stack, marks, memo, held: 0 }
     }
@@ -92,18 +91,14 @@ impl<'a> Machine<'a> {
             }
             op::TUPLE | op::FROZENSET => self.pop_mark().and_then(|items| self.push(Node::List(items))),
             op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
-                let n = usize::from(opcode - op::TUPLE1) + 1;
-                let first = self.stack.len().checked_sub(n).filter(|first| *first >= self.floor());
-                let items = self.stack.split_off(first.ok_or_else(|| self.too_few())?);
+                let first = self.items_from(usize::from(opcode - op::TUPLE1) + 1)?;
+                let items = self.stack.split_off(first);
                 self.push(Node::List(items))
             }
-            op::APPEND => self.pop().and_then(|item| self.extend_list(&[item])),
-            op::APPENDS | op::ADDITEMS => self.pop_mark().and_then(|items| self.extend_list(&items)),
-            op::SETITEM => {
-                let (value, key) = (self.pop()?, self.pop()?);
-                self.extend_dict(&[key, value])
-            }
-            op::SETITEMS => self.pop_mark().and_then(|items| self.extend_dict(&items)),
+            op::APPEND => self.items_from(1).and_then(|first| self.extend_list(first)),
+            op::APPENDS | op::ADDITEMS => self.mark().and_then(|first| self.extend_list(first)),
+            op::SETITEM => self.items_from(2).and_then(|first| self.extend_dict(first)),
+            op::SETITEMS => self.mark().and_then(|first| self.extend_dict(first)),
             op::POP if self.stack.len() == self.floor() && !self.marks.is_empty() => self.pop_mark().map(drop),
             op::POP => self.pop().map(drop),
             op::POP_MARK => self.pop_mark().map(drop),
@@ -169,7 +164,7 @@ impl<'a> Machine<'a> {
         let mut whole = [if bytes.last().is_some_and(|last| *last >= 0x80) { 0xff } else { 0 }; 8];
         self.push(match whole.get_mut(..bytes.len()) {
             Some(low) => {
-                low.copy_from_slice(&bytes);
+                low.copy_from_slice(bytes);
                 Node::Int(i64::from_le_bytes(whole))
             }
             None => Node::Huge,
@@ -179,7 +174,7 @@ impl<'a> Machine<'a> {
     /// A text of so many bytes. Those of protocol 2 are of no certain encoding.
     fn text(&mut self, n: u64) -> Done {
         let bytes = self.take(n)?;
-        self.push(Node::Text(String::from_utf8_lossy(&bytes).into()))
+        self.push(Node::Text(String::from_utf8_lossy(bytes).into()))
     }
 
     fn binary(&mut self, n: u64) -> Done {
@@ -206,23 +201,39 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn extend_list(&mut self, items: &[u32]) -> Done {
-        let at = self.top()?;
+    /// Takes what is on the stack from a place on, for the list below it.
+    fn extend_list(&mut self, first: usize) -> Done {
+        let at = self.below(first)?;
         match self.document.nodes.get_mut(at as usize) {
-            Some(Node::List(list)) => list.extend(items),
+            Some(Node::List(list)) => list.extend(&self.stack[first..]),
             _ => return Err(self.damaged("it appends to something that is not a list")),
         }
+        self.stack.truncate(first);
         Ok(())
     }
 
-    fn extend_dict(&mut self, items: &[u32]) -> Done {
-        let (pairs, []) = items.as_chunks::<2>() else { return Err(self.damaged("a key without a value")) };
-        let at = self.top()?;
+    /// The same for the dictionary below it.
+    fn extend_dict(&mut self, first: usize) -> Done {
+        let (pairs, []) = self.stack[first..].as_chunks::<2>() else {
+            return Err(self.damaged("a key without a value"));
+        };
+        let at = self.below(first)?;
         match self.document.nodes.get_mut(at as usize) {
             Some(Node::Dict(dict)) => dict.extend(pairs.iter().map(|[key, value]| (*key, *value))),
             _ => return Err(self.damaged("it sets an item of something that is not a dictionary")),
         }
+        self.stack.truncate(first);
         Ok(())
+    }
+
+    /// What is on the stack before a place, above the mark.
+    fn below(&self, place: usize) -> Done<u32> {
+        self.stack[self.floor()..place].last().copied().ok_or_else(|| self.too_few())
+    }
+
+    /// The place on the stack of the last `n` values above the mark.
+    fn items_from(&self, n: usize) -> Done<usize> {
+        self.stack.len().checked_sub(n).filter(|first| *first >= self.floor()).ok_or_else(|| self.too_few())
     }
 
     /// The part of the stack below which nothing is taken until the mark is.
@@ -251,8 +262,12 @@ impl<'a> Machine<'a> {
         Ok(top)
     }
 
+    fn mark(&mut self) -> Done<usize> {
+        self.marks.pop().ok_or_else(|| self.damaged("it takes values up to a mark that is not there"))
+    }
+
     fn pop_mark(&mut self) -> Done<Vec<u32>> {
-        let mark = self.marks.pop().ok_or_else(|| self.damaged("it takes values up to a mark that is not there"))?;
+        let mark = self.mark()?;
         Ok(self.stack.split_off(mark))
     }
 
@@ -265,13 +280,9 @@ impl<'a> Machine<'a> {
     }
 
     fn array<const N: usize>(&mut self) -> Done<[u8; N]> {
-        let mut array = [0; N];
-        self.bytes.read_exact(&mut array).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => PickleError::EndsEarly { at: self.at },
-            _ => error.into(),
-        })?;
-        self.at += N as u64;
-        Ok(array)
+        let (array, rest) = self.bytes.split_first_chunk().ok_or(PickleError::EndsEarly { at: self.at })?;
+        (self.bytes, self.at) = (rest, self.at + N as u64);
+        Ok(*array)
     }
 
     fn byte(&mut self) -> Done<u8> {
@@ -286,12 +297,9 @@ impl<'a> Machine<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn take(&mut self, n: u64) -> Done<Vec<u8>> {
-        let mut taken = Vec::new();
+    fn take(&mut self, n: u64) -> Done<&'a [u8]> {
         let limit = n.min(MAX_TEXT);
-        (&mut *self.bytes).take(limit).read_to_end(&mut taken)?;
-        self.at += taken.len() as u64;
-        self.held += taken.len() as u64;
+        let taken = self.some(limit as usize);
         if (taken.len() as u64) < limit {
             return Err(PickleError::EndsEarly { at: self.at });
         }
@@ -301,14 +309,20 @@ impl<'a> Machine<'a> {
         Ok(taken)
     }
 
+    /// So many bytes, or what is left.
+    fn some(&mut self, n: usize) -> &'a [u8] {
+        let (taken, rest) = self.bytes.split_at(n.min(self.bytes.len()));
+        self.bytes = rest;
+        (self.at, self.held) = (self.at + taken.len() as u64, self.held + taken.len() as u64);
+        taken
+    }
+
     fn line(&mut self) -> Done<String> {
-        let mut line = Vec::new();
-        (&mut *self.bytes).take(MAX_LINE).read_until(b'\n', &mut line)?;
-        self.at += line.len() as u64;
-        self.held += line.len() as u64;
-        match line.pop() {
-            Some(b'\n') if self.held <= 2 * MAX_TEXT => Ok(String::from_utf8_lossy(&line).into_owned()),
-            Some(_) if line.len() as u64 + 1 >= MAX_LINE || self.held > 2 * MAX_TEXT => {
+        let end = self.bytes.iter().take(MAX_LINE as usize).position(|byte| *byte == b'\n');
+        let line = self.some(end.map_or(MAX_LINE as usize, |end| end + 1));
+        match line.split_last() {
+            Some((b'\n', line)) if self.held <= 2 * MAX_TEXT => Ok(String::from_utf8_lossy(line).into_owned()),
+            Some(_) if line.len() as u64 >= MAX_LINE || self.held > 2 * MAX_TEXT => {
                 Err(PickleError::TooLarge { what: "a line that does not end", at: self.start })
             }
             _ => Err(PickleError::EndsEarly { at: self.at }),

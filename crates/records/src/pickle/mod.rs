@@ -2,12 +2,12 @@
 //!
 //! A pickle is a program for a stack machine, and some of its instructions import and call whatever they name. Those are an error here, with the name
 //! of what they ask for and where: nothing is ever executed or imported. What is left cannot loop, and each instruction makes one value at most, so
-//! memory is bounded by the length of the text. Lengths that a pickle claims are not believed: bytes are read as they come.
+//! memory is bounded by the length of the text. Lengths that a pickle claims are not believed: what is not there cannot be taken.
 
 mod machine;
 mod opcode;
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 use super::nodes::Document;
 use machine::Machine;
@@ -41,13 +41,22 @@ pub(super) enum PickleError {
 /// Reads the first pickle of a file: its values, and the position of the outermost. Of one that ends early, or cannot be read to its end,
 /// what was whole by then comes with the error.
 pub(super) fn read(bytes: &mut dyn BufRead) -> (Option<(Document, u32)>, Option<PickleError>) {
-    let mut machine = Machine::new(bytes);
-    match machine.run() {
-        Ok(root) => (Some(machine.finished(root)), None),
-        Err(error @ (PickleError::EndsEarly { .. } | PickleError::Read(_))) => (machine.unfinished(), Some(error)),
-        Err(error) => (None, Some(error)),
+    let mut text = Vec::new();
+    let failure = bytes.take(MOST).read_to_end(&mut text).err();
+    let mut machine = Machine::new(&text);
+    match (machine.run(), failure) {
+        (Ok(root), _) => (Some(machine.finished(root)), None),
+        (Err(PickleError::EndsEarly { .. }), Some(failure)) => (machine.unfinished(), Some(failure.into())),
+        (Err(PickleError::EndsEarly { at }), None) if text.len() as u64 == MOST => {
+            (None, Some(PickleError::TooLarge { what: "more than a gibibyte", at }))
+        }
+        (Err(error @ PickleError::EndsEarly { .. }), None) => (machine.unfinished(), Some(error)),
+        (Err(error), _) => (None, Some(error)),
     }
 }
+
+/// The most bytes of a pickle: a ring of 20,000 entries with frames has 100 MB.
+const MOST: u64 = 1 << 30;
 
 /// Whether a file begins as a pickle. Protocols from 2 on begin with their number after a byte that begins no text. The older ones are
 /// recognised where they begin with a dictionary or a list, to be refused.
