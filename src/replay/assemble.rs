@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::FixedState;
 
-use super::compact::{Edges, Nodes};
 use super::edges::{Latencies, RankEdges};
 use super::job::{Draft, Edge, JobGraph, Node, PathKind, Role, Rows, Unordered};
 use super::joins::{join_collectives, join_cpus, members, shifts};
 use super::lists::Lists;
+use super::nodes::{Edges, Nodes};
 use super::question::{both, each, threads};
 use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph, RankNode};
 use crate::operations::clocks::{Clocks, RankClock};

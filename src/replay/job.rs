@@ -5,129 +5,59 @@
 //! others have the least delay that their kind has anywhere on that rank. So with nothing changed every node happens when it was recorded.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
-use serde::Serialize;
-
-use super::compact::{Edges, Nodes};
+pub use super::nodes::{Edge, Node, PathKind, Role};
+use super::nodes::{Edges, Nodes};
 use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
 
-/// What a piece of the critical path is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum PathKind {
-    /// What a thread does.
-    Cpu,
-    /// From the end of a launch to the start of what it launched.
-    LaunchLatency,
-    /// A kernel, copy or fill.
-    Compute,
-    /// A collective once all members have arrived, of GPUs or of CPUs. Of a collective of which no other rank is known, all of its time.
-    Transfer,
-    /// A stream does nothing though its work is launched, a thread wakes up after it has waited for the GPU, or nothing is known of that time.
-    Idle,
-    /// A thread is blocked in a call, and nothing shows by what.
-    BlockedUnknown,
-    /// The profiler writes its buffers.
-    Profiler,
-    /// A collective waits for a rank that is not here, or transfers slowly.
-    Absent,
-}
-
-impl PathKind {
-    /// All of them, in the order in which they are printed.
-    pub const ALL: [PathKind; 8] = [
-        PathKind::Cpu,
-        PathKind::LaunchLatency,
-        PathKind::Compute,
-        PathKind::Transfer,
-        PathKind::Idle,
-        PathKind::BlockedUnknown,
-        PathKind::Profiler,
-        PathKind::Absent,
-    ];
-
-    /// As programs read it.
-    pub fn word(self) -> &'static str {
-        match self {
-            PathKind::LaunchLatency => "launch-latency",
-            PathKind::Cpu => "cpu",
-            PathKind::BlockedUnknown => "blocked-unknown",
-            PathKind::Absent => "absent",
-            plain => plain.name(),
-        }
-    }
-
-    /// As a table names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            PathKind::Cpu => "CPU",
-            PathKind::LaunchLatency => "launch latency",
-            PathKind::Compute => "compute",
-            PathKind::Transfer => "transfer",
-            PathKind::Idle => "idle",
-            PathKind::BlockedUnknown => "blocked, unknown by what",
-            PathKind::Profiler => "profiler",
-            PathKind::Absent => "waiting for a rank that is not here",
-        }
-    }
-}
-
-/// What a node's own time is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Of a thread: since the node before on its thread.
-    Cpu,
-    /// Of a slice: since its start.
-    Gpu,
-    /// The same, of a collective that was matched with none of another rank: how much of it is waiting is unknown.
-    Alone,
-    /// None: a member of a collective has arrived.
-    Arrival,
-    /// None: all members of a collective have arrived.
-    Rendezvous,
-    /// Of a member of a collective: since all have arrived.
-    Transfer,
-    /// Nobody's work, as it is on the critical path: of a thread since the node before, of a stream since the beginning.
-    Outside(PathKind),
-}
-
-impl Role {
-    /// Whether the rank's own doing determines the node's own time.
-    pub fn is_work(self) -> bool {
-        matches!(self, Role::Cpu | Role::Gpu)
-    }
-}
-
-/// A node of a job's graph. Times are in ns on the job's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Node {
-    /// What its own time is.
-    pub role: Role,
-    /// A position in the ranks; of a rendezvous its first member.
-    pub rank: u32,
-    /// Its node in the rank's graph; [`NO_NODE`] for a rendezvous.
-    pub of: u32,
-    pub time: i64,
-    /// When its own time began.
-    pub start: i64,
-    pub binding: EdgeKind,
-}
-
-impl Node {
-    /// When what comes first let it happen.
-    pub(super) fn freed(&self) -> i64 {
-        if matches!(self.role, Role::Gpu | Role::Alone) { self.start } else { self.time }
-    }
-}
-
 /// What may differ from one run to another. Times are in ns.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// By node: its own time.
     pub own: Vec<i64>,
     /// By node: how it waits, if not as recorded.
     pub(super) waits: BTreeMap<u32, Wait>,
+}
+
+/// The memory of runs that are over. The system takes about as long to give such a piece as a run takes to compute, and a job is rerun some sixty times.
+static SPARE: Mutex<Vec<Vec<i64>>> = Mutex::new(Vec::new());
+
+/// At most so many pieces are kept.
+const SPARES: usize = 8;
+
+/// Smaller pieces are not asked of the system each time.
+const LARGE: usize = 16_384;
+
+/// Keeps the memory of a run that is over.
+pub(super) fn spare(mut piece: Vec<i64>) {
+    if piece.capacity() >= LARGE {
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARES {
+            piece.clear();
+            spare.push(piece);
+        }
+    }
+}
+
+/// Gives the memory of runs back to the system, once no more of them are asked.
+pub(crate) fn give_back() {
+    *SPARE.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new();
+}
+
+impl Clone for Times {
+    fn clone(&self) -> Self {
+        let known = || SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut own = if self.own.len() < LARGE { None } else { known() }.unwrap_or_default();
+        own.extend_from_slice(&self.own);
+        Times { own, waits: self.waits.clone() }
+    }
+}
+
+impl Drop for Times {
+    fn drop(&mut self) {
+        spare(std::mem::take(&mut self.own));
+    }
 }
 
 /// How a node waits for what comes first. Times are in ns.
@@ -141,16 +71,6 @@ pub struct Wait {
     pub is_asked: bool,
     /// It happens no earlier than this.
     pub earliest: i64,
-}
-
-/// An edge into a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edge {
-    /// The node that comes first.
-    pub from: u32,
-    /// The least time between them, in ns.
-    pub least: i64,
-    pub kind: EdgeKind,
 }
 
 /// The graph of a job, in an order in which nothing comes before what it waits for.

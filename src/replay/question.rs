@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::ops::Deref;
 
-use super::job::{JobGraph, Node, Role, Times};
+use super::job::{JobGraph, Node, Role, Times, spare};
 use super::lists::Lists;
 use super::peers::{Part, Peers};
 use super::rank::{EdgeKind, RankGraph};
@@ -54,7 +54,12 @@ pub(super) fn rerun_each<T: Send>(
             2 => job.reruns([0, 1].map(|at| run(first + at))).into(),
             _ => vec![job.rerun(run(first))],
         };
-        found.iter().map(&of).collect::<Vec<T>>()
+        let asked = |run: Rerun| {
+            let answer = of(&run);
+            spare(run.times);
+            answer
+        };
+        found.into_iter().map(asked).collect::<Vec<T>>()
     };
     each(count.div_ceil(at_once), chunk).into_iter().flatten().collect()
 }
@@ -134,7 +139,9 @@ impl<'a> Question<'a> {
     }
 
     pub(super) fn end_of(&self, times: Times) -> i64 {
-        self.job.rerun(times).end
+        let run = self.job.rerun(times);
+        spare(run.times);
+        run.end
     }
 
     pub(super) fn like_peers(&self, base: Times, set: &[usize], part: Part) -> Times {

@@ -769,17 +769,18 @@ fn reruns_that_do_not_fit_into_memory_are_left_out() {
     // More parts than are read before it is looked how large they are.
     let (_files, _, parts) = job(&Job { tp: 2, pp: 1, dp: 32, steps: 2, ..small() });
     for files in [testdata("ranks"), parts] {
-        let [all, few] = [u64::MAX, 300_000].map(|memory| compared(&files, memory));
-        let nodes = all.job.reductions.iter().map(|of| of.graph.nodes.len() as u64).sum();
+        let all = compared(&files, u64::MAX);
+        let nodes: u64 = all.job.reductions.iter().map(|of| of.graph.nodes.len() as u64).sum();
+        let few = compared(&files, 200 * nodes);
         let [all, few] = [all, few].map(|of| of.report());
         assert!(all.too_large.is_none() && all.reruns.is_some(), "{files}");
         let large = few.too_large.unwrap();
-        assert_eq!((large.nodes, large.available_bytes), (nodes, 300_000), "{files}");
-        assert!(large.needs_bytes > 300_000 && few.reruns.is_none() && few.critical_path.is_none(), "{files}");
+        assert_eq!((large.nodes, large.available_bytes), (nodes, 200 * nodes), "{files}");
+        assert!(large.needs_bytes > 300 * nodes && few.reruns.is_none() && few.critical_path.is_none(), "{files}");
         assert_eq!((few.waited_ns, few.collectives, few.late), (all.waited_ns, all.collectives, all.late), "{files}");
         let said = verdict(&few);
         assert!(said.starts_with("Reruns are left out: they need about "), "{said}");
-        assert!(said.contains(" MB of memory, and 0.3 MB are free. Fewer ranks, or one step of each"), "{said}");
+        assert!(said.contains(" MB are free. Fewer ranks, or one step of each (`--step`), may fit."), "{said}");
         assert!(!verdict(&all).contains("Reruns are left out"), "{files}");
     }
 }

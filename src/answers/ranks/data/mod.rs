@@ -27,6 +27,7 @@ use crate::replay::alike::Alike;
 use crate::replay::assemble::Drafts;
 use crate::replay::findings;
 use crate::replay::findings::Reruns;
+use crate::replay::job::give_back;
 use crate::replay::peers::Peers;
 use crate::replay::question::{Question, both};
 use crate::replay::rank::RankGraph;
@@ -552,6 +553,7 @@ impl Compared {
         let mut question = Question::new(&graph, &ranks, &peers);
         question.bound = self.absent.as_ref().map(|absent| absent.bound(job, &ranks, &graph));
         let said = ask(&question, &mut report);
+        give_back();
         (report, Some(said))
     }
 

@@ -531,6 +531,10 @@ fn without_reruns(report: &RankReport) -> Option<String> {
     if report.late == 0 {
         return Some("The ranks arrive together: no rank is late at any collective.".to_owned());
     }
+    // Reruns might name somebody.
+    if report.too_large.is_some() {
+        return None;
+    }
     Some(match latest(report) {
         Some((rank, _)) => format!(
             "Nothing here shows why rank {rank} is late: traces with the threads of all ranks in the same steps do.",

@@ -6,9 +6,129 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use foldhash::fast::FixedState;
+use serde::Serialize;
 
-use super::job::{Edge, Node, Role};
 use super::rank::EdgeKind;
+
+/// What a piece of the critical path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum PathKind {
+    /// What a thread does.
+    Cpu,
+    /// From the end of a launch to the start of what it launched.
+    LaunchLatency,
+    /// A kernel, copy or fill.
+    Compute,
+    /// A collective once all members have arrived, of GPUs or of CPUs. Of a collective of which no other rank is known, all of its time.
+    Transfer,
+    /// A stream does nothing though its work is launched, a thread wakes up after it has waited for the GPU, or nothing is known of that time.
+    Idle,
+    /// A thread is blocked in a call, and nothing shows by what.
+    BlockedUnknown,
+    /// The profiler writes its buffers.
+    Profiler,
+    /// A collective waits for a rank that is not here, or transfers slowly.
+    Absent,
+}
+
+impl PathKind {
+    /// All of them, in the order in which they are printed.
+    pub const ALL: [PathKind; 8] = [
+        PathKind::Cpu,
+        PathKind::LaunchLatency,
+        PathKind::Compute,
+        PathKind::Transfer,
+        PathKind::Idle,
+        PathKind::BlockedUnknown,
+        PathKind::Profiler,
+        PathKind::Absent,
+    ];
+
+    /// As programs read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            PathKind::LaunchLatency => "launch-latency",
+            PathKind::Cpu => "cpu",
+            PathKind::BlockedUnknown => "blocked-unknown",
+            PathKind::Absent => "absent",
+            plain => plain.name(),
+        }
+    }
+
+    /// As a table names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PathKind::Cpu => "CPU",
+            PathKind::LaunchLatency => "launch latency",
+            PathKind::Compute => "compute",
+            PathKind::Transfer => "transfer",
+            PathKind::Idle => "idle",
+            PathKind::BlockedUnknown => "blocked, unknown by what",
+            PathKind::Profiler => "profiler",
+            PathKind::Absent => "waiting for a rank that is not here",
+        }
+    }
+}
+
+/// What a node's own time is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Of a thread: since the node before on its thread.
+    Cpu,
+    /// Of a slice: since its start.
+    Gpu,
+    /// The same, of a collective that was matched with none of another rank: how much of it is waiting is unknown.
+    Alone,
+    /// None: a member of a collective has arrived.
+    Arrival,
+    /// None: all members of a collective have arrived.
+    Rendezvous,
+    /// Of a member of a collective: since all have arrived.
+    Transfer,
+    /// Nobody's work, as it is on the critical path: of a thread since the node before, of a stream since the beginning.
+    Outside(PathKind),
+}
+
+impl Role {
+    /// Whether the rank's own doing determines the node's own time.
+    pub fn is_work(self) -> bool {
+        matches!(self, Role::Cpu | Role::Gpu)
+    }
+}
+
+/// A node of a job's graph. Times are in ns on the job's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Node {
+    /// What its own time is.
+    pub role: Role,
+    /// A position in the ranks; of a rendezvous its first member.
+    pub rank: u32,
+    /// Its node in the rank's graph; [`NO_NODE`] for a rendezvous.
+    pub of: u32,
+    pub time: i64,
+    /// When its own time began.
+    pub start: i64,
+    pub binding: EdgeKind,
+}
+
+impl Node {
+    /// When what comes first let it happen.
+    pub(super) fn freed(&self) -> i64 {
+        if matches!(self.role, Role::Gpu | Role::Alone) { self.start } else { self.time }
+    }
+}
+
+/// An edge into a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// The node that comes first.
+    pub from: u32,
+    /// The least time between them, in ns.
+    pub least: i64,
+    pub kind: EdgeKind,
+}
 
 /// What does not fit, by its place.
 type Wide = HashMap<u32, i64, FixedState>;
@@ -153,7 +273,6 @@ impl Edges {
 
 #[cfg(test)]
 mod tests {
-    use super::super::job::PathKind;
     use super::*;
 
     const LARGE: [i64; 11] = [
