@@ -11,7 +11,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use super::tables::Records;
-use crate::operation::Source;
+use crate::operation::{Operation, Source};
 use nccl_stacks_trace::time::{Ns, Window};
 
 /// So many operations of a file are compared with those of another, the last ones.
@@ -54,7 +54,7 @@ struct Facts {
     named: BTreeSet<String>,
     processes: BTreeSet<(String, i64)>,
     span: Option<Window>,
-    /// When operations were enqueued.
+    /// When operations were enqueued, of a rank of which there are several files.
     times: HashMap<Numbered, Ns, RandomState>,
     text: Option<(u64, u32)>,
 }
@@ -78,22 +78,36 @@ impl Facts {
                 ))),
             }
         }
-        let from = records.operations.len().saturating_sub(COMPARED);
-        for (at, operation) in records.operations.iter().enumerate() {
-            facts.ranks.extend(operation.rank.map(|rank| (operation.source, rank.0)));
-            let Some(time) = operation.enqueued.or(operation.launched).or(operation.start) else { continue };
+        let mut last = None;
+        for operation in &records.operations {
+            let rank = operation.rank.map(|rank| (operation.source, rank.0));
+            // Nearly all operations of a file are of one rank.
+            if rank != last {
+                facts.ranks.extend(rank);
+                last = rank;
+            }
+            let Some(time) = time_of(operation) else { continue };
             let here = Window { start: time, end: time };
             facts.span = Some(facts.span.map_or(here, |span| span.around(here)));
-            if let (true, Some(communicator), Some(number)) = (at >= from, operation.communicator, operation.sequence) {
-                let key = (communicator, operation.collective.clone(), operation.stream_handle, number);
-                facts.times.insert(key, time);
-            }
         }
         for status in &records.rank_status {
             facts.ranks.extend(status.rank.map(|rank| (status.source, rank.0)));
             facts.processes.extend(status.host.clone().zip(status.pid));
         }
         facts
+    }
+
+    /// Adds when the last operations were enqueued, for files of a rank that has several.
+    fn find_times(&mut self, records: &Records) {
+        let from = records.operations.len().saturating_sub(COMPARED);
+        for operation in &records.operations[from..] {
+            if let (Some(time), Some(communicator), Some(number)) =
+                (time_of(operation), operation.communicator, operation.sequence)
+            {
+                let key = (communicator, operation.collective.clone(), operation.stream_handle, number);
+                self.times.insert(key, time);
+            }
+        }
     }
 
     /// Whether two files of one rank are of one run.
@@ -139,6 +153,10 @@ impl Facts {
     }
 }
 
+fn time_of(operation: &Operation) -> Option<Ns> {
+    operation.enqueued.or(operation.launched).or(operation.start)
+}
+
 /// A communicator as any file of a run knows it: its position differs from file to file.
 fn name(records: &Records, at: usize) -> (Option<u64>, Option<&str>, Option<&str>) {
     let known = &records.communicators[at];
@@ -147,12 +165,14 @@ fn name(records: &Records, at: usize) -> (Option<u64>, Option<&str>, Option<&str
 
 /// Sorts files into runs, oldest first. `of_files`: the records of each file.
 pub fn runs(of_files: &[Records]) -> Vec<RecordedRun> {
-    let facts: Vec<Facts> = of_files.iter().map(Facts::of).collect();
+    let mut facts: Vec<Facts> = of_files.iter().map(Facts::of).collect();
     let mut of_rank: BTreeMap<(Source, u32), Vec<usize>> = BTreeMap::new();
     for (at, of) in facts.iter().enumerate() {
         // A file of several ranks has a run of its own clock and communicators.
         of.ranks.iter().for_each(|rank| of_rank.entry(*rank).or_default().push(at));
     }
+    let several: BTreeSet<usize> = of_rank.values().filter(|files| files.len() > 1).flatten().copied().collect();
+    several.into_iter().for_each(|at| facts[at].find_times(&of_files[at]));
     // By rank: its files, those of one run together, oldest first.
     let classes: Vec<Vec<Vec<usize>>> = of_rank
         .into_values()
