@@ -90,6 +90,8 @@ impl Run<'_> {
             return Err(RunError::NoCollective { is_damaged });
         }
         let too_large = memory::too_large(&mut ranks, self.memory());
-        Ok(Compared { too_large, ..Compared::from_reductions(ranks, clock)? })
+        let mut compared = Compared::from_reductions(ranks, clock)?;
+        compared.too_large = too_large;
+        Ok(compared)
     }
 }

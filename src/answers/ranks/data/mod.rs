@@ -4,7 +4,8 @@
 mod sums;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::LazyLock;
+use std::ops::Deref;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use foldhash::fast::FixedState;
 use serde::Serialize;
@@ -27,7 +28,7 @@ use crate::replay::alike::Alike;
 use crate::replay::assemble::Drafts;
 use crate::replay::findings;
 use crate::replay::findings::Reruns;
-use crate::replay::job::give_back;
+use crate::replay::job::{JobGraph, give_back};
 use crate::replay::peers::Peers;
 use crate::replay::question::{Question, both};
 use crate::replay::rank::RankGraph;
@@ -452,6 +453,37 @@ pub struct Compared {
     pub absent: Option<WaitsForAbsent>,
     /// What reruns would need, if there is too little memory for them.
     pub too_large: Option<TooLarge>,
+    known: Known,
+}
+
+/// What several answers about a job need, once it is known.
+#[derive(Debug, Default)]
+struct Known {
+    measured: OnceLock<RankReport>,
+    graph: OnceLock<JobGraph>,
+    /// Until peers are asked for.
+    alike: Mutex<Option<Alike>>,
+    peers: OnceLock<Peers>,
+}
+
+/// The peers of a job's ranks, which are found when they are first asked for.
+struct AskedPeers<'a> {
+    known: &'a Known,
+    graph: &'a JobGraph,
+    ranks: &'a [&'a RankGraph],
+    matches: &'a Matches,
+}
+
+impl Deref for AskedPeers<'_> {
+    type Target = Peers;
+
+    fn deref(&self) -> &Peers {
+        let AskedPeers { known, graph, ranks, matches } = self;
+        known.peers.get_or_init(|| {
+            let alike = known.alike.lock().unwrap_or_else(PoisonError::into_inner).take();
+            Peers::of(alike.unwrap_or_else(|| Alike::find(ranks, matches)), graph, ranks)
+        })
+    }
 }
 
 impl StackWaits {
@@ -480,7 +512,7 @@ impl Compared {
                     job.spans = common_spans(&job, &matches);
                     job.trim(&matches);
                     let absent = WaitsForAbsent::find(&job, &matches, &clocks);
-                    return Ok(Compared { job, matches, clocks, absent, too_large: None });
+                    return Ok(Compared { job, matches, clocks, absent, too_large: None, known: Known::default() });
                 }
                 ComparedClocks::Misfit { rank, why } => job.refuse(rank, why),
             }
@@ -541,17 +573,22 @@ impl Compared {
 
     /// The answer without reruns, and what reruns say; `None` if nothing was recorded that has causes.
     pub(super) fn asked<T>(&self, ask: impl FnOnce(&Question<'_>, &mut RankReport) -> T) -> (RankReport, Option<T>) {
-        let Compared { job, matches, clocks, .. } = self;
+        let Compared { job, matches, clocks, known, .. } = self;
         let ranks: Vec<&RankGraph> = job.reductions.iter().map(|reduction| &reduction.graph).collect();
         if ranks.iter().all(|graph| graph.is_empty()) {
             return (self.measured(), None);
         }
-        let drafts = Drafts::of(&ranks, matches, clocks);
-        let ((mut report, alike), graph) = both(|| (self.measured(), Alike::find(&ranks, matches)), || drafts.join());
+        let graph = known.graph.get_or_init(|| {
+            let drafts = Drafts::of(&ranks, matches, clocks);
+            let ((_, alike), graph) = both(|| (self.measured(), Alike::find(&ranks, matches)), || drafts.join());
+            *known.alike.lock().unwrap_or_else(PoisonError::into_inner) = Some(alike);
+            graph
+        });
+        let mut report = self.measured();
         // Not all that is asked compares peers, and may be found at the same time.
-        let peers = LazyLock::new(|| Peers::of(alike, &graph, &ranks));
-        let mut question = Question::new(&graph, &ranks, &peers);
-        question.bound = self.absent.as_ref().map(|absent| absent.bound(job, &ranks, &graph));
+        let peers = AskedPeers { known, graph, ranks: &ranks, matches };
+        let mut question = Question::new(graph, &ranks, &peers);
+        question.bound = self.absent.as_ref().map(|absent| absent.bound(job, &ranks, graph));
         let said = ask(&question, &mut report);
         give_back();
         (report, Some(said))
@@ -559,13 +596,16 @@ impl Compared {
 
     /// The answer without reruns.
     pub fn measured(&self) -> RankReport {
-        let axis = Axis::new(&self.job, &self.clocks);
-        let mut sums = Sums::new(&self.job);
-        sums.spans = Spans::for_job(&self.job, &axis).map(|spans| (spans, axis));
-        self.matches.groups.iter().for_each(|group| sums.add_group(self, group));
-        sums.fill_spans();
-        sums.fill_steps(&self.job);
-        sums.report(self)
+        let measure = || {
+            let axis = Axis::new(&self.job, &self.clocks);
+            let mut sums = Sums::new(&self.job);
+            sums.spans = Spans::for_job(&self.job, &axis).map(|spans| (spans, axis));
+            self.matches.groups.iter().for_each(|group| sums.add_group(self, group));
+            sums.fill_spans();
+            sums.fill_steps(&self.job);
+            sums.report(self)
+        };
+        self.known.measured.get_or_init(measure).clone()
     }
 }
 

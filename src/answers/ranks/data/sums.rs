@@ -332,7 +332,7 @@ impl<'c> Sums<'c> {
     }
 
     pub(super) fn report(mut self, compared: &Compared) -> RankReport {
-        let Compared { job, matches, clocks, absent, too_large } = compared;
+        let Compared { job, matches, clocks, absent, too_large, .. } = compared;
         let mut report = std::mem::take(&mut self.report);
         report.absent.clone_from(absent);
         report.too_large = *too_large;
