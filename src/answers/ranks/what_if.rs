@@ -210,7 +210,7 @@ impl Asked<'_> {
     fn answer(&self, rules: &[Rule], also: Also<'_>) -> Result<WhatIf, String> {
         let shown = if let Also::Slices(shown) = also { shown } else { None };
         rules.iter().chain(shown).try_for_each(|rule| self.check(rule))?;
-        let error = transplant::measure(self.question);
+        let error = *self.compared.known.error.get_or_init(|| transplant::measure(self.question));
         let length = self.question.length();
         let steps = self.question.steps;
         let tried = if rules.is_empty() { self.rules() } else { rules.to_vec() };
@@ -311,10 +311,13 @@ impl Asked<'_> {
             RuleKind::Together => self.question.together(times),
             RuleKind::Free(number) => {
                 let stack = &self.report.stacks[*number];
-                let is_free = |rank: usize, row: u32| {
-                    let reduction = &self.compared.job.reductions[rank];
-                    let of = reduction.rows[row as usize].stack.map(|at| &reduction.stacks[at as usize]);
-                    of.map_or(stack.frames.is_empty(), |of| stack.is_of(of))
+                let reductions = &self.compared.job.reductions;
+                // By rank: which of its stacks it is.
+                let are_free: Vec<Vec<bool>> =
+                    reductions.iter().map(|of| of.stacks.iter().map(|of| stack.is_of(of)).collect()).collect();
+                let is_free = |rank: usize, row: u32| match reductions[rank].rows[row as usize].stack {
+                    Some(at) => are_free[rank][at as usize],
+                    None => stack.frames.is_empty(),
                 };
                 self.question.free(times, &is_free);
             }

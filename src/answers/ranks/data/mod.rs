@@ -32,6 +32,7 @@ use crate::replay::job::{JobGraph, give_back};
 use crate::replay::peers::Peers;
 use crate::replay::question::{Question, both};
 use crate::replay::rank::RankGraph;
+use crate::replay::transplant::RerunError;
 use crate::time::{Ns, Window};
 
 /// The ranks of a job compared.
@@ -453,13 +454,15 @@ pub struct Compared {
     pub absent: Option<WaitsForAbsent>,
     /// What reruns would need, if there is too little memory for them.
     pub too_large: Option<TooLarge>,
-    known: Known,
+    pub(super) known: Known,
 }
 
 /// What several answers about a job need, once it is known.
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct Known {
     measured: OnceLock<RankReport>,
+    /// Of reruns.
+    pub(super) error: OnceLock<Option<RerunError>>,
     graph: OnceLock<JobGraph>,
     /// Until peers are asked for.
     alike: Mutex<Option<Alike>>,
@@ -529,7 +532,11 @@ impl Compared {
         let (report, asked) = self.asked(|question, report| {
             pipeline.iter_mut().for_each(|pipeline| pipeline.balance(question, &job.ranks));
             both(
-                || findings::find(question, &self.job.ranks),
+                || {
+                    let found = findings::find(question, &self.job.ranks);
+                    self.known.error.get_or_init(|| found.error);
+                    found
+                },
                 || {
                     self.add_exposure(question, &mut report.stacks);
                     CriticalPath::find(question, &self.job.reductions, &self.job.ranks, self.absent.as_ref())
