@@ -105,7 +105,7 @@ pub struct Node {
     pub role: Role,
     /// A position in the ranks; of a rendezvous its first member.
     pub rank: u32,
-    /// Its node in the rank's graph; [`NO_NODE`] for a rendezvous.
+    /// Its node in the rank's graph; [`NO_NODE`](super::rank::NO_NODE) for a rendezvous.
     pub of: u32,
     pub time: i64,
     /// When its own time began.

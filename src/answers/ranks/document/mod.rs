@@ -22,7 +22,7 @@ use serde::Serialize;
 pub use changes::ChangesAnswer;
 pub(crate) use perfetto::name_lanes;
 pub use verdict::plain as verdict;
-pub(crate) use verdict::too_large;
+pub use verdict::too_large;
 pub use what_if::WhatIfAnswer;
 
 use super::data::{Compared, RankReport};

@@ -40,7 +40,7 @@ pub(crate) fn damaged(report: &RankReport) -> Vec<String> {
 }
 
 /// `Reruns are left out: they need about 5.2 GB of memory, and 1.9 GB are free. Fewer ranks, or one step of each (--step), may fit.`
-pub(crate) fn too_large(TooLarge { needs_bytes, available_bytes, .. }: &TooLarge) -> String {
+pub fn too_large(TooLarge { needs_bytes, available_bytes, .. }: &TooLarge) -> String {
     let size = |bytes: u64| match bytes as f64 {
         bytes if bytes < 1e9 => format!("{} MB", grouped(bytes / 1e6, 1)),
         bytes => format!("{} GB", grouped(bytes / 1e9, 1)),
