@@ -211,7 +211,7 @@ fn all_agree(paths: &[PathBuf]) -> (Vec<Vec<Kernel>>, Vec<i64>) {
         [0, 1, 7_001, -33_333, 900_001, -500_000_000].map(|step| (0..ranks).map(|rank| rank * step).collect());
     for offsets in several.into_iter().chain([found.clone()]) {
         let clocks: Vec<Ns> = offsets.iter().copied().map(Ns).collect();
-        compared.clocks = Clocks::given(&clocks);
+        compared = compared.with_clocks(Clocks::given(&clocks));
         let events = by_clocks(&offsets);
         let library = of_library(&compared, |compared, group, collective| {
             let group = &compared.matches.groups[group];

@@ -457,7 +457,7 @@ pub struct Compared {
     pub(super) known: Known,
 }
 
-/// What several answers about a job need, once it is known.
+/// What several answers about a job need, once one of them was asked: from then on the job is not changed.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     measured: OnceLock<RankReport>,
@@ -520,6 +520,12 @@ impl Compared {
                 ComparedClocks::Misfit { rank, why } => job.refuse(rank, why),
             }
         }
+    }
+
+    /// The same job on other clocks.
+    #[must_use]
+    pub fn with_clocks(self, clocks: Clocks) -> Self {
+        Compared { clocks, known: Known::default(), ..self }
     }
 
     pub fn clock(&self) -> ClockReport {
@@ -587,11 +593,12 @@ impl Compared {
         }
         let graph = known.graph.get_or_init(|| {
             let drafts = Drafts::of(&ranks, matches, clocks);
-            let ((_, alike), graph) = both(|| (self.measured(), Alike::find(&ranks, matches)), || drafts.join());
+            let measured = || known.measured.get_or_init(|| self.measured());
+            let ((_, alike), graph) = both(|| (measured(), Alike::find(&ranks, matches)), || drafts.join());
             *known.alike.lock().unwrap_or_else(PoisonError::into_inner) = Some(alike);
             graph
         });
-        let mut report = self.measured();
+        let mut report = known.measured.get_or_init(|| self.measured()).clone();
         // Not all that is asked compares peers, and may be found at the same time.
         let peers = AskedPeers { known, graph, ranks: &ranks, matches };
         let mut question = Question::new(graph, &ranks, &peers);
@@ -603,16 +610,13 @@ impl Compared {
 
     /// The answer without reruns.
     pub fn measured(&self) -> RankReport {
-        let measure = || {
-            let axis = Axis::new(&self.job, &self.clocks);
-            let mut sums = Sums::new(&self.job);
-            sums.spans = Spans::for_job(&self.job, &axis).map(|spans| (spans, axis));
-            self.matches.groups.iter().for_each(|group| sums.add_group(self, group));
-            sums.fill_spans();
-            sums.fill_steps(&self.job);
-            sums.report(self)
-        };
-        self.known.measured.get_or_init(measure).clone()
+        let axis = Axis::new(&self.job, &self.clocks);
+        let mut sums = Sums::new(&self.job);
+        sums.spans = Spans::for_job(&self.job, &axis).map(|spans| (spans, axis));
+        self.matches.groups.iter().for_each(|group| sums.add_group(self, group));
+        sums.fill_spans();
+        sums.fill_steps(&self.job);
+        sums.report(self)
     }
 }
 
