@@ -12,7 +12,7 @@ use crate::answers::ranks::reduction::RankReduction;
 /// So many bytes a node of ranks' graphs the graph of the job takes, with its reruns, at its most. Measured: 275 to 300 for parts of 256 and 1,024 ranks.
 const NODE: u64 = 320;
 
-/// So many bytes a node the graphs of the ranks themselves take, while parts are read. Measured: 123.
+/// So many bytes a node the graphs of the ranks themselves take. Measured: 123.
 const READ: u64 = 130;
 
 /// How many bytes of memory this process can still get, as far as the system says.
@@ -65,19 +65,18 @@ fn left_in(group: &Path, limit: &str, usage: &str) -> Option<u64> {
     Some(number(limit)?.saturating_sub(number(usage)?.saturating_sub(files.unwrap_or_default())))
 }
 
-/// Leaves out the graphs of ranks if `available` bytes of memory are too few for their job's reruns. `more` is how many times as many ranks as these are still to be read.
-pub(super) fn fit(ranks: &mut [RankReduction], more: f64, available: Option<u64>) {
+/// Leaves out the graphs of ranks if `available` bytes of memory are too few for reruns of these alone. What more ranks would need is not guessed.
+pub(super) fn fit(ranks: &mut [RankReduction], available: Option<u64>) {
     let nodes: u64 = ranks.iter().map(|of| of.graph.nodes.len() as u64).sum();
-    let needs = (nodes * NODE) as f64 * (1.0 + more) + (nodes * READ) as f64 * more;
     let was_left_out = ranks.iter().any(|of| of.left_out_nodes > 0);
-    if was_left_out || available.is_some_and(|available| needs > available as f64) {
+    if was_left_out || available.is_some_and(|available| nodes * NODE > available) {
         ranks.iter_mut().for_each(RankReduction::leave_graph_out);
     }
 }
 
 /// What reruns of these ranks would have needed, if any graph was left out.
 pub(super) fn too_large(ranks: &mut [RankReduction], available: Option<u64>) -> Option<TooLarge> {
-    fit(ranks, 0.0, available);
+    fit(ranks, available);
     let left_out: u64 = ranks.iter().map(|of| of.left_out_nodes).sum();
     if left_out == 0 {
         return None;

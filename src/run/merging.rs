@@ -20,7 +20,7 @@ use crate::parts::TracePart;
 use crate::parts::entry::{Entry, StacksOf};
 use crate::parts::set::{PartSet, Unread};
 
-/// After so many parts it is looked whether all of them fit into memory.
+/// After so many parts it is looked whether they still fit into memory.
 const LOOK: usize = 32;
 
 /// How many duplicate traces are named.
@@ -103,11 +103,10 @@ impl Run<'_> {
     ) -> Result<(), RunError> {
         let mut set = self.part_set(files, asked)?;
         found.damage.extend(damage_of(&set));
-        let (mut wrong, count) = (Vec::new(), set.entries.len());
+        let mut wrong = Vec::new();
         for (at, (entry, ranks)) in set.each(self.part_threads(), |entry| entry.ranks()).enumerate() {
             if at % LOOK == LOOK - 1 {
-                let more = (count - at) as f64 / at as f64;
-                memory::fit(&mut found.ranks, more, self.memory());
+                memory::fit(&mut found.ranks, self.memory());
             }
             match ranks {
                 Ok(ranks) => match ranks.iter().find_map(|rank| rank_of(rank).err()) {
