@@ -1,4 +1,4 @@
-//! The dependencies in `Cargo.toml`: that each is used, and that their unusual licences are named.
+//! The manifests: that each dependency is used, that unusual licences are named, and that everything has one version.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -27,6 +27,34 @@ fn licences_that_are_not_permissive_are_named() {
     for name in exceptions.iter().flat_map(names) {
         assert!(text.contains(&name), "THIRD-PARTY.md does not name {name}");
     }
+}
+
+/// A release is one version of everything: the crates inherit the workspace's and ask for it of each other, the wheel takes the program's.
+#[test]
+fn everything_has_one_version() {
+    let workspace = &parsed("Cargo.toml")["workspace"];
+    let version = workspace["package"]["version"].as_str().unwrap();
+    assert_eq!(version, env!("CARGO_PKG_VERSION"));
+    let mut members = 0;
+    for member in workspace["members"].as_array().unwrap().iter().map(|member| member.as_str().unwrap()) {
+        let package = &parsed(&format!("{member}/Cargo.toml"))["package"];
+        // Benches are never published.
+        if member != "benches" {
+            assert_eq!(package["version"].get("workspace"), Some(&toml::Value::Boolean(true)), "{member}");
+            members += 1;
+        }
+    }
+    let own = workspace["dependencies"].as_table().unwrap();
+    assert!(members >= 5 && own.len() >= 4, "{members} members, {} of which are used by others", own.len());
+    for (name, dependency) in own {
+        assert_eq!(dependency["version"].as_str(), Some(version), "{name}");
+    }
+    let wheel = &parsed("pyproject.toml")["project"];
+    assert_eq!(wheel["dynamic"].as_array().unwrap(), &["version".into()], "pyproject.toml");
+    assert!(wheel.get("version").is_none(), "pyproject.toml");
+    let changes = std::fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    let heading = format!("## {version}");
+    assert!(changes.lines().any(|line| line.starts_with(&heading)), "CHANGELOG.md has no `{heading}`");
 }
 
 /// The words of all Rust files in these folders.
