@@ -10,6 +10,7 @@ use crate::page::tab::{How, open_as};
 
 /// A picture's name, the kind of page, what is chosen, its size, and the colours.
 const PICTURES: &[(&str, &str, &str, u32, u32, &str)] = &[
+    ("page-verdict", "ranks", "", 1200, 484, "light"),
     ("page-trace", "trace", "#stack=0", 1200, 1400, "light"),
     ("page-ranks", "ranks", "#rank=2", 1200, 1400, "light"),
     ("page-pipeline", "pipeline", "#from=12000000&to=25000000&view=timeline", 1200, 475, "light"),

@@ -461,8 +461,9 @@ pub(crate) fn updates() -> bool {
     std::env::var_os("UPDATE_GOLDENS").is_some()
 }
 
-/// Every console session: the command runs, and prints what is shown. Speed is not compared. `UPDATE_GOLDENS=1 cargo test --test
-/// project` writes what is printed.
+/// Every console session: the command runs, and prints what is shown; of `… | head -9` that is the first 9 lines, and of `… | tail -9` the
+/// last. Speed is not compared.
+/// `UPDATE_GOLDENS=1 cargo test --test project` writes what is printed.
 #[test]
 fn sessions_print_what_is_shown() {
     const START: &str = "```console\n";
@@ -475,7 +476,8 @@ fn sessions_print_what_is_shown() {
             let (session, rest) = part.split_once("```").unwrap();
             let (command, shown) = session.split_once('\n').unwrap();
             let arguments = command.strip_prefix("$ nccl-stacks ").unwrap();
-            let printed = screen(&shell_words(arguments));
+            let (arguments, filter) = arguments.split_once(" | ").unwrap_or((arguments, ""));
+            let printed = filtered(&screen(&shell_words(arguments)), filter);
             if !updates() {
                 assert_eq!(shown, printed, "{page}: {command}");
             }
@@ -487,6 +489,20 @@ fn sessions_print_what_is_shown() {
         }
     }
     assert!(checked >= 7, "only {checked} sessions");
+}
+
+/// What a shell's `head -N` or `tail -N` leaves of a text.
+fn filtered(text: &str, filter: &str) -> String {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let of = |name| filter.strip_prefix(name).map(|count| lines.len().min(str::parse(count).unwrap()));
+    match (of("head -"), of("tail -")) {
+        (Some(first), _) => lines[..first].concat(),
+        (_, Some(last)) => lines[lines.len() - last..].concat(),
+        _ => {
+            assert_eq!(filter, "", "only these filters are known");
+            text.to_owned()
+        }
+    }
 }
 
 /// Splits a command as a shell does, as far as the sessions need it.
@@ -504,13 +520,13 @@ fn shell_words(text: &str) -> Vec<String> {
     words
 }
 
-/// The picture in the README is the program's own, of a trace of `testdata/`. `UPDATE_GOLDENS=1` writes it.
+/// The flame graph in the documentation is the program's own, of a trace of `testdata/`. `UPDATE_GOLDENS=1` writes it.
 #[test]
 #[cfg(feature = "flamegraph")]
 fn the_picture_is_what_the_program_draws() {
     const PICTURE: &str = "docs/flamegraph.svg";
     let command = "testdata/sglang_decode.json.gz --format svg --weight exposed";
-    assert!(read("README.md").contains(&format!("nccl-stacks {command} --output {PICTURE}\n")));
+    assert!(read("docs/exporting.md").contains(&format!("nccl-stacks {command} --output flamegraph.svg\n")));
     let drawn = screen(&shell_words(&format!("{command} --quiet")));
     if updates() {
         std::fs::write(root().join(PICTURE), &drawn).unwrap();
