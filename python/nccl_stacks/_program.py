@@ -1,25 +1,28 @@
-"""The program `nccl-stacks`: where it is, and what its failures mean.
+"""The program `nccl-stacks`: where it is, what it is asked, and what its failures mean.
 
-Everything in this package goes through the program, so that Python and the command line cannot give two answers. Its exit codes
-become exceptions here, with its own message.
+Everything in this package goes through the program, so that Python and the command line cannot give two answers. What it says of a failure
+becomes an exception here, in which its options have the names of Python's parameters.
 """
 
 from __future__ import annotations
 
-import functools
+import errno
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from ._options import PARAMETERS
 
 NAME = "nccl-stacks"
 """The name of the program's file."""
 
 VARIABLE = "NCCL_STACKS_BIN"
 """The environment variable that names another file than the one that would be found."""
-
 
 NO_CONFIG = "--no-config"
 """The option by which the program reads no config file: what a call from Python answers must not depend on the folder that it runs in."""
@@ -29,35 +32,16 @@ OF_CONFIG = ("--config", NO_CONFIG)
 
 
 class Error(Exception):
-    """Whatever this package raises of its own."""
+    """There is no program, or it ended without an answer.
 
-
-class NotFound(Error, FileNotFoundError):
-    """The program is nowhere."""
-
-
-class Failed(Error):
-    """The program ended with another exit code than 0.
-
-    `message` is what it wrote to standard error, `exit_code` its exit code, negative if a signal ended it, and `command` what was run.
+    `message` is what it said, with Python's names of its options. `exit_code` is its exit code: 1 for a failure, 2 for wrong usage, 3 if
+    nothing was found, 5 if a bound of `fail_if` is exceeded; below 0 for the signal that ended it; None if it did not run.
     """
 
-    def __init__(self, command: Sequence[str], exit_code: int, message: str) -> None:
-        self.command = list(command)
-        self.exit_code = exit_code
+    def __init__(self, message: str, exit_code: int | None = None) -> None:
+        super().__init__(message)
         self.message = message
-        super().__init__(f"{message or NAME + ' says nothing'} ({ending(exit_code)})")
-
-
-class TraceError(Failed):
-    """Exit code 1: the trace cannot be read, or the part not be written. Exit code 6: some of an archive's traces cannot be read."""
-
-
-class UsageError(Failed):
-    """Exit code 2: an option that the program does not have, or a value that it does not take."""
-
-
-_FAILURES = {1: TraceError, 2: UsageError, 6: TraceError}
+        self.exit_code = exit_code
 
 
 def ending(exit_code: int) -> str:
@@ -74,12 +58,16 @@ def _places() -> Iterator[Path]:
 
 
 def find() -> str:
-    """The path of the program: $NCCL_STACKS_BIN, else beside this interpreter, where the wheel puts it, else in $PATH."""
+    """The path of the program: $NCCL_STACKS_BIN, else beside this interpreter, where the wheel puts it, else in $PATH.
+
+    >>> nccl_stacks.find()
+    '/home/ada/venv/bin/nccl-stacks'
+    """
     named = os.environ.get(VARIABLE)
     if named:
         found = shutil.which(named)
         if found is None:
-            raise NotFound(f"${VARIABLE} is {named!r}, and that is no program")
+            raise Error(f"${VARIABLE} is {named!r}, and that is no program")
         return os.path.abspath(found)
     suffix = sysconfig.get_config_var("EXE") or ""
     for place in _places():
@@ -88,32 +76,73 @@ def find() -> str:
             return str(file)
     found = shutil.which(NAME)
     if found is None:
-        raise NotFound(f"no {NAME} beside {next(_places())} or in $PATH: install its wheel, or set ${VARIABLE}")
+        raise Error(f"no {NAME} beside {next(_places())} or in $PATH: install its wheel, or set ${VARIABLE}")
     return os.path.abspath(found)
 
 
-def run(program: str, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs the program to its end, whatever that is, and keeps both of its streams."""
-    command = [program, *arguments]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
+def version() -> str:
+    """The version of the program, with the commit that it was built of.
+
+    >>> nccl_stacks.version()
+    'nccl-stacks 0.1.0 (0123456789)'
+    """
+    return run(find(), ["--version"]).stdout.strip()
 
 
-def check(program: str, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """As `run`, but raises `Failed` unless the exit code is 0."""
-    done = run(program, arguments)
-    if done.returncode != 0:
-        raise _FAILURES.get(done.returncode, Failed)(done.args, done.returncode, done.stderr.strip())
-    return done
+def run(program: str, arguments: Sequence[str], typed: str = "") -> subprocess.CompletedProcess[str]:
+    """Runs the program to its end, whatever that is, and keeps both of its streams. `typed` is its standard input."""
+    return subprocess.run([program, *arguments], input=typed, capture_output=True, encoding="utf-8", errors="replace")
 
 
-def version(program: str | None = None) -> str:
-    """The version of the program, with the commit that it was built of: `nccl-stacks 0.1.0 (0123456789)`."""
-    file = program or find()
-    status = os.stat(file)
-    return _version(file, status.st_mtime_ns, status.st_size)
+def arguments(options: Mapping[str, Any]) -> list[str]:
+    """Python's keyword arguments as the program's options. A parameter that no command has is a TypeError, as of any function."""
+    given = []
+    for name, value in options.items():
+        if name not in PARAMETERS:
+            raise TypeError(f"unexpected keyword argument {name!r}; there are {', '.join(sorted(PARAMETERS))}")
+        option = "--" + name.rstrip("_").replace("_", "-")
+        if value is True and name != "forward_stacks":
+            given.append(option)
+        elif isinstance(value, bool):
+            # Of all others, off is how it is without the option.
+            given.extend([f"{option}={'on' if value else 'off'}"] if name == "forward_stacks" else [])
+        elif value is not None:
+            given.extend(f"{option}={each}" for each in _values(value))
+    return given if has(given, OF_CONFIG) else [*given, NO_CONFIG]
 
 
-@functools.lru_cache(maxsize=16)
-def _version(program: str, _modified: int, _size: int) -> str:
-    """The file's time and size are here so that a program that is replaced is asked again."""
-    return check(program, ["--version"]).stdout.strip()
+def has(given: Iterable[str], options: Sequence[str]) -> bool:
+    """Whether one of these options is given, with its value or without."""
+    return any(option.partition("=")[0] in options for option in given)
+
+
+def _values(value: Any) -> Iterable[Any]:
+    """The values of an option that is repeated for each, such as `3=node1.json.gz` of a mapping."""
+    if isinstance(value, Mapping):
+        return [f"{name}={each}" for name, values in value.items() for each in _values(values)]
+    return [value] if isinstance(value, (str, os.PathLike)) or not isinstance(value, Iterable) else value
+
+
+def failure(done: subprocess.CompletedProcess[str]) -> Error | FileNotFoundError:
+    """The exception of a run without an answer. A file that is not there is what it is in Python."""
+    message = in_python(done.stderr) or f"{NAME} {ending(done.returncode)}, and says nothing"
+    given = (word.partition("=")[2] if word.startswith("--") else word for word in done.args[1:])
+    missing = [word for word in given if message.startswith(f"{word}: ") and not os.path.exists(word)]
+    if missing and re.search("there is no such file|No such file or directory", message):
+        near = re.search("; near it: .*", message)
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT) + (near[0] if near else ""), missing[0])
+    return Error(message, done.returncode)
+
+
+def in_python(message: str) -> str:
+    """What the program says, without what is for a command line only, and with the names that its options have in Python."""
+    text = re.split(r"\n\n(?:  tip: |Usage: |For more information)", message.strip())[0]
+    return re.sub(r"'?--([a-z][a-z-]*)(?: <[^>]*>(?:\.\.\.)?)?'?( '[^']*'| \d+)?", _parameter, text.removeprefix("error: "))
+
+
+def _parameter(found: re.Match[str]) -> str:
+    name = found[1].replace("-", "_")
+    name += "_" * (name + "_" in PARAMETERS)
+    if name not in PARAMETERS:
+        return found[0]
+    return f"{name}={found[2].strip()}" if found[2] else f"'{name}'"

@@ -35,8 +35,8 @@ TABLE = {
     "TraceLens__mi_sglang_prefilldecode": (987.3, (0.1, 50.0, 49.9, 0, 0), 493.29),
 }
 # Rows that are left out, and what is found here instead (CPU / launch latency / compute / transfer / idle):
-# F 3.9 / 0.1 / 76.0 / 12.8 / 7.2 for 27.0 / 0 / 58.0 / 9.5 / 5.5: there kernels in a CUDA graph "wait" for small ones that the host launched meanwhile
-#   on another stream and that happen to end before them: with such edges CPU is 14.4, and with 3 us for 5 it is 27.8.
+# F 3.9 / 0.1 / 76.0 / 12.8 / 7.2 for 27.0 / 0 / 58.0 / 9.5 / 5.5: there kernels in a CUDA graph "wait" for small ones that the host launched
+#   meanwhile on another stream and that happen to end before them: with such edges CPU is 14.4, and with 3 us for 5 it is 27.8.
 # diff_test 3.9 / 0.3 / ... for 9.0 / 0.3 / 69.8 / 15.7 / 5.2: the same, on one V100.
 # mi300 0 / 0 / 14.4 / 82.6 / 3.0 for 0 / 0 / 33.1 / 51.5 / 15.4: collectives that follow another one of their stream within 20 us are taken for its
 #   successors here; the table seems to have gone to a kernel of the other stream, 2 ms earlier, which gives its 15 % of idle.
@@ -45,7 +45,7 @@ TABLE = {
 # resnet50: 0.61 ms blocked and nothing unknown for 0 and 0.73: the copies for which it waits are there, with the category of 2021.
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def answers(path):
     """Those of all ranks of a trace, by window. A trace is read once for all tests."""
     try:

@@ -1,4 +1,5 @@
-"""What `docs/cluster.md` shows runs: its blocks are taken from the page and run as they are, on the traces of `testdata/`.
+"""What `docs/cluster.md` and the Python of `docs/json.md` show runs: blocks are taken from the page and run as they are, on the traces of
+`testdata/`.
 
 The program is that of $NCCL_STACKS_BIN, else the double. What a machine does not have (Slurm, Kubernetes, Spark) is stood in for by what it
 calls: the script with the variables that it would set. `benches/fleet/slurm.py` runs the array in a Slurm of one node where that is installed.
@@ -15,12 +16,12 @@ import unittest
 
 from support import DOUBLE, PACKAGE, PROGRAM, ROOT, Folder
 
-PAGE = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
 
 
-def blocks(heading, language):
+def blocks(heading, language, page="cluster"):
     """The blocks of code of a section."""
-    (section,) = re.findall(rf"(?ms)^##+ {re.escape(heading)}\n(.*?)(?=^##+ |\Z)", PAGE)
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    (section,) = re.findall(rf"(?ms)^##+ {re.escape(heading)}\n(.*?)(?=^##+ |\Z)", text)
     return re.findall(rf"(?ms)^```{language}\n(.*?)^```", section)
 
 
@@ -113,10 +114,14 @@ class Recipes(Folder):
         )
 
     @unittest.skipUnless(PROGRAM and importlib.util.find_spec("pandas"), "no program, or no pandas")
-    def test_the_frame(self):
-        (script,) = blocks("Frames", "python")
+    def test_python(self):
+        (script,) = blocks("Python", "python", page="json")
+        # The traces here have the steps 0 to 2.
+        script = script.replace("3..5", "0..2")
         done = subprocess.run([sys.executable, "-c", script], cwd=self.folder, env=self.environment, capture_output=True, text=True)
-        self.assertIn("model.py(40): layer_forward  all_reduce", done.stdout, done.stderr)
+        self.assertEqual(done.stderr, "")
+        # Rank 2 is the one that the others wait for.
+        self.assertRegex(done.stdout, r"^3 steps take 3\.\d+ ms.*\n +rank +caused_ns +waited_ns\n0 +2 +\d+ +0\n")
 
 
 if __name__ == "__main__":

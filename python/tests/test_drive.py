@@ -10,7 +10,7 @@ from unittest import main, mock
 
 from support import DOUBLE, Folder
 
-from nccl_stacks._program import Error
+from nccl_stacks import Error
 from nccl_stacks.fleet import __main__ as fleet
 from nccl_stacks.fleet.engines import UNUSABLE, Job, work
 

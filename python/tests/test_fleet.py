@@ -121,14 +121,14 @@ class Paths(Folder):
     def test_no_traces_are_an_error(self):
         (self.folder / "circle.txt").write_text("@other.txt\n")
         (self.folder / "other.txt").write_text("@circle.txt\n")
-        for paths, text in [
-            ([self.traces], "no traces in"),
-            (["none*.json"], "no file matches"),
-            (["@none"], "the list none cannot be read"),
-            (["@circle.txt"], "the list circle.txt names itself"),
+        for paths, code, text in [
+            ([self.traces], 1, "no traces in"),
+            (["none*.json"], 1, "no file matches"),
+            (["@none"], 2, "No such file or directory: 'none'"),
+            (["@circle.txt"], 2, "a list of traces names itself"),
         ]:
             done = self.fleet(paths=paths)
-            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertEqual((done.returncode, done.stdout), (code, ""))
             self.assertIn(text, done.stderr)
 
     def test_parts_of_other_traces_are_left_out_and_named(self):

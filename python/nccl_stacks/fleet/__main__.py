@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import glob
 import hashlib
 import os
 import queue
@@ -19,7 +20,7 @@ import sys
 from collections import Counter
 from typing import Any
 
-from .. import _paths, _program
+from .. import _program
 from .engines import ENGINES, INCOMPLETE, UNUSABLE, Engine, Job, started
 
 WRONG = 2
@@ -28,45 +29,57 @@ DEFAULTS = [(("--quiet", "-q", "--verbose", "-v"), ["--quiet"]), (("--threads",)
 """Options for `part` that are given unless the user gives one of these. A job has one CPU, and a config file of one machine is on no other."""
 FILES = ("--config", "--family-file", "--capture-trace")
 """The options of `part` that name a file beside the trace."""
+TRACES = tuple(".json .json.gz .json.zst .pftrace .perfetto-trace .zip .tar .tar.gz .tgz .tar.zst .sqlite .sqlite.gz .sqlite.zst".split())
+"""How the names of those files end that count in a folder."""
 FULL = ("No space left on device", "Disk quota exceeded", "os error 28", "os error 122")
 """How the program says that there is no room for parts."""
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m nccl_stacks.fleet",
-        usage="%(prog)s PATHS... --out DIR [--engine local|ray|dask] [options] [-- options for nccl-stacks part]",
-        description="Reduces the trace of each rank to a part, on many machines, and answers from the parts. What is newer than its trace is kept.",
-        epilog="exit codes: those of the answer, so 6 if it lacks ranks; 1: the run ended early; 2: wrong usage",
-    )
-    add = parser.add_argument
-    add("paths", nargs="+", metavar="PATHS", help="traces, folders or patterns of traces; @FILE is a list of these, one a line")
-    add("--out", required=True, metavar="DIR", help="the folder of parts, which all machines share; made if it is not there")
-    add("--engine", choices=sorted(ENGINES), default="local", help="what starts processes [default: local, this machine alone]")
-    add("--address", metavar="A", help="where the Ray or Dask cluster is [default: one on this machine]")
-    add("--workers", type=int, metavar="N", help="how many traces at once, without a cluster [default: as many as CPUs]")
-    add("--retries", type=int, default=3, metavar="N", help="how often what is killed or lost with a machine is tried again [default: 3]")
-    add("--expect", type=int, metavar="N", help="how many ranks the job has; the answer then names those that are missing")
-    add("--merge", type=shlex.split, default=[], metavar="'OPTIONS'", help="options for nccl-stacks ranks, or with --stacks for the main command")
-    add("--no-merge", action="store_true", help="only make the parts")
-    return parser
+class Parser(argparse.ArgumentParser):
+    """The command line. `@FILE` is a list, an argument on each line; empty lines and those that begin with `#` are none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            prog="python -m nccl_stacks.fleet",
+            usage="%(prog)s PATHS... --out DIR [--engine local|ray|dask] [options] [-- options for nccl-stacks part]",
+            description="Reduces the trace of each rank to a part, on many machines, and answers from the parts. Parts newer than traces are kept.",
+            epilog="exit codes: those of the answer, so 6 if it lacks ranks; 1: the run ended early; 2: wrong usage",
+            fromfile_prefix_chars="@",
+        )
+        add = self.add_argument
+        add("paths", nargs="+", metavar="PATHS", help="traces, folders or patterns of traces; @FILE is a list of these, one a line")
+        add("--out", required=True, metavar="DIR", help="the folder of parts, which all machines share; made if it is not there")
+        add("--engine", choices=sorted(ENGINES), default="local", help="what starts processes [default: local, this machine alone]")
+        add("--address", metavar="A", help="where the Ray or Dask cluster is [default: one on this machine]")
+        add("--workers", type=int, metavar="N", help="how many traces at once, without a cluster [default: as many as CPUs]")
+        add("--retries", type=int, default=3, metavar="N", help="how often what is killed or lost with a machine is tried again [default: 3]")
+        add("--expect", type=int, metavar="N", help="how many ranks the job has; the answer then names those that are missing")
+        add("--merge", type=shlex.split, default=[], metavar="'OPTIONS'", help="options for nccl-stacks ranks, or with --stacks for the main command")
+        add("--no-merge", action="store_true", help="only make the parts")
+
+    def convert_arg_line_to_args(self, arg_line: str) -> list[str]:
+        return [line for line in [arg_line.strip()] if line and not line.startswith("#")]
 
 
 def main() -> int:
     """Runs the command; the exit code."""
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
-    asked = parser().parse_args(words[:end])
+    parser = Parser()
+    try:
+        asked = parser.parse_args(words[:end])
+    except RecursionError:
+        parser.error("a list of traces names itself")
+    if asked.address and asked.engine == "local":
+        parser.error("the engine local has no address")
     # What a scheduler ends a job by is as an interruption: the engine's resources are given back.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return run(asked, words[end + 1 :])
-    except _program.UsageError as error:
-        say(error.message)
-        return WRONG
     except (_program.Error, OSError) as error:
-        say(f"error: {error}")
-        return 1
+        is_wrong = isinstance(error, _program.Error) and error.exit_code == WRONG
+        say(f"{'' if is_wrong else 'error: '}{error}")
+        return WRONG if is_wrong else 1
     except KeyboardInterrupt:
         say("interrupted; the same command goes on from here")
         return 128 + signal.SIGINT
@@ -74,17 +87,14 @@ def main() -> int:
 
 def run(asked: argparse.Namespace, rest: list[str]) -> int:
     program = _program.find()
-    expanded = _paths.expand(asked.paths)
-    for path, count in expanded.repeated.items():
-        say(f"{path} is listed {count} times and read once")
-    options, ranks = divided(rest, expanded.traces)
+    traces = expanded(asked.paths)
+    options, ranks = divided(rest, traces)
     folder = os.path.abspath(asked.out)
     os.makedirs(folder, exist_ok=True)
     named = program if os.environ.get(_program.VARIABLE) else None
-    jobs = [Job(trace, os.path.join(folder, part_name(trace)), (*options, *ranks.get(trace, ())), named) for trace in expanded.traces]
-    left = [job for job in jobs if not is_made(job)]
+    jobs = [Job(trace, os.path.join(folder, part_name(trace)), (*options, *ranks.get(trace, ())), named) for trace in traces]
     # The largest come first: one of them that began last would be waited for alone.
-    left.sort(key=lambda job: -os.path.getsize(job.trace) if os.path.exists(job.trace) else 0)
+    left = sorted((job for job in jobs if not job.is_made()), key=lambda job: -os.path.getsize(job.trace) if os.path.exists(job.trace) else 0)
     failed: set[Job] = set()
     partly = 0
     # Standard output is the answer's. Ray writes there that a worker has died, from threads of its own.
@@ -105,48 +115,59 @@ def run(asked: argparse.Namespace, rest: list[str]) -> int:
         return lacks
     if not whole:
         raise _program.Error("no trace has a part, so there is nothing to merge")
-    return answer(asked, program, [os.path.basename(job.part) for job in jobs if job not in failed], output) or lacks
+    return answer(asked, program, {os.path.basename(job.part) for job in jobs if job not in failed}, output) or lacks
+
+
+def expanded(named: list[str]) -> list[str]:
+    """The traces of files, patterns and folders, as absolute paths, each once. The rules are the program's, so that a folder means the same here
+    and there. What does not exist stays: to say so is up to the program."""
+    times: Counter[str] = Counter()
+    traces: dict[str, str] = {}
+    for name in named:
+        is_pattern = any(letter in name for letter in "*?[") and not os.path.exists(name)
+        files = sorted(glob.glob(name)) if is_pattern else [name]
+        if not files:
+            raise _program.Error(f"no file matches {name}")
+        for path in map(os.path.abspath, files):
+            inside = [path]
+            if os.path.isdir(path):
+                inside = sorted(entry.path for entry in os.scandir(path) if entry.name.endswith(TRACES) and entry.is_file())
+            for trace in inside:
+                # A link leads to the same trace.
+                times[traces.setdefault(os.path.realpath(trace), trace)] += 1
+    for trace in (trace for trace, count in times.items() if count > 1):
+        say(f"{trace} is listed {times[trace]} times and read once")
+    if not traces:
+        raise _program.Error(f"no traces in {', '.join(named)}")
+    return list(traces.values())
 
 
 def divided(rest: list[str], traces: list[str]) -> tuple[list[str], dict[str, list[str]]]:
     """The options for all traces, and those for one: `--rank 3=FILE` is wrong for all others. Other machines are in other folders, so files
     that options name become absolute paths."""
-    options: list[str] = []
-    ranks: dict[str, list[str]] = {}
-    of_file = {os.path.realpath(trace): trace for trace in traces}
-    words = iter(rest)
-    for word in words:
-        name, is_one, value = word.partition("=")
-        if name in (*FILES, "--rank") and not is_one:
-            value = next(words, "")
-        if name in FILES:
+    files = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in (*FILES, "--rank"):
+        files.add_argument(name, dest=name, action="append", default=[])
+    named, options = files.parse_known_args(rest)
+    for name in FILES:
+        for file in getattr(named, name):
             # If it is not there, that would be said for each trace.
-            os.stat(value)
-            options += [name, os.path.abspath(value)]
-        elif name == "--rank":
-            rank, _, file = value.partition("=")
-            trace = of_file.get(os.path.realpath(file))
-            if trace is None:
-                raise _program.Error(f"--rank {value}: that is none of the traces")
-            ranks[trace] = [name, f"{rank}={trace}"]
-        else:
-            options.append(word)
-    given = {option.partition("=")[0] for option in options}
-    return [word for of, words in DEFAULTS if not given.intersection(of) for word in words] + options, ranks
+            os.stat(file)
+            options += [name, os.path.abspath(file)]
+    of_file = {os.path.realpath(trace): trace for trace in traces}
+    ranks: dict[str, list[str]] = {}
+    for rank, _, file in (value.partition("=") for value in getattr(named, "--rank")):
+        trace = of_file.get(os.path.realpath(file))
+        if trace is None:
+            raise _program.Error(f"--rank {rank}={file}: that is none of the traces")
+        ranks[trace] = ["--rank", f"{rank}={trace}"]
+    return [word for of, words in DEFAULTS if not _program.has(options, of) for word in words] + options, ranks
 
 
 def part_name(trace: str) -> str:
     """The name of the part of a trace. Two traces with one name in two folders have two parts; a trace always has the same."""
     name = re.sub(r"(\.json)?(\.gz|\.zst)?$", "", os.path.basename(trace))
     return f"{name}-{hashlib.sha256(os.fsencode(trace)).hexdigest()[:12]}.parquet"
-
-
-def is_made(job: Job) -> bool:
-    """Whether there is a part that is newer than the trace, as `[ "$part" -nt "$trace" ]` has it."""
-    try:
-        return os.stat(job.part).st_mtime_ns > os.stat(job.trace).st_mtime_ns
-    except OSError:
-        return False
 
 
 def reduce(engine: Engine, jobs: list[Job], retries: int) -> tuple[set[Job], int]:
@@ -156,13 +177,15 @@ def reduce(engine: Engine, jobs: list[Job], retries: int) -> tuple[set[Job], int
     losses: Counter[Job] = Counter()
     failed: set[Job] = set()
     partly = 0
-    to_start = jobs
-    while to_start or running:
-        for job in to_start:
-            future = engine(job)
-            running[future] = job
-            future.add_done_callback(done.put)
-        to_start = []
+
+    def start(job: Job) -> None:
+        future = engine(job)
+        running[future] = job
+        future.add_done_callback(done.put)
+
+    for job in jobs:
+        start(job)
+    while running:
         if sys.stderr.isatty():
             # The next message removes it.
             print(f"\r\x1b[K{len(jobs) - len(running)} of {len(jobs)} parts", end="", file=sys.stderr, flush=True)
@@ -173,45 +196,38 @@ def reduce(engine: Engine, jobs: list[Job], retries: int) -> tuple[set[Job], int
         except Exception as error:
             # `work` itself raises nothing, so its worker is gone, or could not begin.
             code, message = -signal.SIGKILL, f"{type(error).__name__}: {error}".strip().splitlines()[0]
-        if code < 0:
-            losses[job] += 1
-            if is_made(job):
-                say(f"{job.trace} lost ({message}); its part is there")
-            elif losses[job] <= retries:
-                say(f"{job.trace} lost ({message}); retry {losses[job]} of {retries}")
-                to_start = [job]
-            else:
-                failed.add(job)
-                say(f"no part of {job.trace}: lost {losses[job]} times, last: {message}")
+        losses[job] += code < 0
+        if code < 0 and job.is_made():
+            say(f"{job.trace} lost ({message}); its part is there")
+        elif code < 0 and losses[job] <= retries:
+            say(f"{job.trace} lost ({message}); retry {losses[job]} of {retries}")
+            start(job)
         elif code in (0, INCOMPLETE):
             partly += code == INCOMPLETE
             if message:
                 say(f"{job.trace}: {message}")
-        elif code == UNUSABLE:
-            raise _program.Error(message)
-        elif code == WRONG:
-            raise _program.UsageError([], code, message)
+        elif code in (UNUSABLE, WRONG):
+            raise _program.Error(message, code)
         elif any(text in message for text in FULL):
             raise _program.Error(f"no room for parts: {message}")
         else:
             failed.add(job)
-            say(f"no part of {job.trace}: {message or _program.ending(code)}")
+            lost = f"lost {losses[job]} times, last: " if code < 0 else ""
+            say(f"no part of {job.trace}: {lost}{message or _program.ending(code)}")
     return failed, partly
 
 
-def answer(asked: argparse.Namespace, program: str, parts: list[str], output: int) -> int:
+def answer(asked: argparse.Namespace, program: str, parts: set[str], output: int) -> int:
     """Runs the program on the parts; its exit code."""
-    others = sorted({name for name in os.listdir(asked.out) if name.endswith((".parquet", ".json"))} - set(parts))
+    others = sorted({name for name in os.listdir(asked.out) if name.endswith((".parquet", ".json"))} - parts)
     if others:
         say(f"{len(others)} other parts in {asked.out} are left out, such as {others[0]}")
-    paths = [os.path.join(asked.out, name) for name in parts] if others else [asked.out]
     options = [option for option in asked.merge if option != "--stacks"]
-    command = [program] if "--stacks" in asked.merge else [program, "ranks"]
-    if not any(option.split("=")[0] in _program.OF_CONFIG for option in options):
-        command.append(_program.NO_CONFIG)
-    if asked.expect:
-        command += ["--expect", str(asked.expect)]
-    code = subprocess.run([*command, *options, "--", *paths], stdin=subprocess.DEVNULL, stdout=output).returncode
+    options += [] if _program.has(options, _program.OF_CONFIG) else [_program.NO_CONFIG]
+    options += ["--expect", str(asked.expect)] if asked.expect else []
+    paths = [os.path.join(asked.out, name) for name in sorted(parts)] if others else [asked.out]
+    command = [program, *([] if "--stacks" in asked.merge else ["ranks"]), *options, "--", *paths]
+    code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output).returncode
     if code < 0:
         raise _program.Error(f"the program {_program.ending(code)} while it answered from the parts")
     return code

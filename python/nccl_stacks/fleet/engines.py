@@ -10,6 +10,7 @@ import concurrent.futures
 import os
 import socket
 from contextlib import ExitStack
+from importlib import import_module
 from typing import Any, Callable, NamedTuple
 
 from .. import _program
@@ -30,30 +31,33 @@ class Job(NamedTuple):
     options: tuple[str, ...]
     program: str | None
 
+    def is_made(self) -> bool:
+        """Whether there is a part that is newer than the trace, as `[ "$part" -nt "$trace" ]` has it."""
+        try:
+            return os.stat(self.part).st_mtime_ns > os.stat(self.trace).st_mtime_ns
+        except OSError:
+            return False
+
 
 def work(job: Job) -> tuple[int, str]:
     """Makes a part, on any machine: the program's exit code, below 0 for a signal, and its message. The program writes a part whole or not at
     all, so a worker can be killed at any line."""
     host, folder = socket.gethostname(), os.path.dirname(job.part)
+    if not os.path.isdir(folder):
+        # The program would make it, and the part would stay on this machine.
+        return UNUSABLE, f"{host} does not see {folder}, which has to be a folder that all machines share"
     try:
-        if not os.path.isdir(folder):
-            # The program would make it, and the part would stay on this machine.
-            return UNUSABLE, f"{host} does not see {folder}, which has to be a folder that all machines share"
         done = _program.run(job.program or _program.find(), ["part", *job.options, "--output", job.part, "--", job.trace])
         if done.returncode == INCOMPLETE:
             # Older than any trace, so that the next run tries again, and says again what is missing.
             os.utime(job.part, (0, 0))
     except (_program.Error, OSError) as error:
         return UNUSABLE, f"{host} cannot make parts: {error}"
-    if done.returncode < 0:
-        return done.returncode, f"the program {_program.ending(done.returncode)} on {host}"
-    return done.returncode, done.stderr.strip()
+    return done.returncode, f"the program {_program.ending(done.returncode)} on {host}" if done.returncode < 0 else done.stderr.strip()
 
 
 def _local(stack: ExitStack, workers: int | None, address: str | None) -> Engine:
     """Threads of this process. Each waits for one program at a time, so Python's lock is no hindrance."""
-    if address:
-        raise _program.Error("the engine local has no address")
     pool = concurrent.futures.ThreadPoolExecutor(workers or CPUS)
     stack.callback(pool.shutdown, wait=False, cancel_futures=True)
     return lambda job: pool.submit(work, job)
@@ -65,9 +69,8 @@ def _ray(stack: ExitStack, workers: int | None, address: str | None) -> Engine:
     if not address:
         # By default it listens on all interfaces, and runs what anybody sends. Read when it is imported; for all systems, in spite of its name.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    import ray
-
-    own: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
+    ray = import_module("ray")
+    own = {} if address else {"num_cpus": workers, "include_dashboard": False}
     # Nobody reads the output of its workers.
     ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **own)
     stack.callback(ray.shutdown)
@@ -77,9 +80,7 @@ def _ray(stack: ExitStack, workers: int | None, address: str | None) -> Engine:
 
 def _dask(stack: ExitStack, workers: int | None, address: str | None) -> Engine:
     """Tasks on a Dask cluster: that at `address`, else processes of this machine."""
-    import dask
-    import distributed
-
+    dask, distributed = import_module("dask"), import_module("distributed")
     cluster = address
     if address is None:
         # Its own retries; and what is queued on a worker when that is killed would count as lost with it. Other clusters have own settings.
@@ -101,10 +102,9 @@ def started(stack: ExitStack, name: str, workers: int | None, address: str | Non
             # Ray would wait for minutes.
             socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
         return ENGINES[name](stack, workers, address)
-    except _program.Error:
-        raise
-    except ImportError as error:
-        raise _program.Error(f"{name} is not installed: pip install '{'dask[distributed]' if name == 'dask' else name}' ({error})") from error
     except Exception as error:
         # What engines raise of their own is of many kinds, from versions that do not fit to ports that are taken.
-        raise _program.Error(f"{f'no cluster at {address}' if address else f'{name} does not start'}: {type(error).__name__}: {error}") from error
+        what = f"no cluster at {address}" if address else f"{name} does not start"
+        if isinstance(error, ImportError):
+            what = f"{name} is not installed: pip install '{'dask[distributed]' if name == 'dask' else name}'"
+        raise _program.Error(f"{what}: {type(error).__name__}: {error}") from error
