@@ -68,17 +68,18 @@ def _finding(finding: Mapping[str, Any]) -> str:
 
 
 def table(rows: list[Row], of: int) -> str:
-    """Rows as a table of HTML, and how many there are."""
+    """Rows as a table of HTML without the columns that are empty, and how many there are."""
     if not rows:
         return "<p>No rows.</p>"
-    head = "".join(f"<th>{_text(name)}</th>" for name in rows[0])
-    body = "".join(f"<tr>{''.join(map(_cell, row.values()))}</tr>" for row in rows)
+    names = [name for name in rows[0] if any(row[name] not in (None, "", []) for row in rows)]
+    head = "".join(f"<th>{_text(name)}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(_cell(row[name]) for name in names)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{len(rows)} of {of:,} rows</p>"
 
 
 def _cell(value: object) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return f'<td style="text-align: right">{value:,.{3 * (value % 1 != 0)}f}</td>'
+        return f'<td style="text-align: right">{value:,.{3 * (value % 1 != 0 and abs(value) < 1000)}f}</td>'
     # The innermost frame, which is the last line, tells the most.
     text = "" if value is None else str(value)
     line = text.rpartition("\n")[2]

@@ -137,6 +137,7 @@ def failure(done: subprocess.CompletedProcess[str]) -> Error | FileNotFoundError
 def in_python(message: str) -> str:
     """What the program says, without what is for a command line only, and with the names that its options have in Python."""
     text = re.split(r"\n\n(?:  tip: |Usage: |For more information)", message.strip())[0]
+    text = re.sub("`nccl-stacks (ranks|hang|diff|sql)`", r"`nccl_stacks.\1`", text)
     return re.sub(r"'?--([a-z][a-z-]*)(?: <[^>]*>(?:\.\.\.)?)?'?( '[^']*'| \d+)?", _parameter, text.removeprefix("error: "))
 
 

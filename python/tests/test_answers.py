@@ -289,6 +289,9 @@ class Notebook(unittest.TestCase):
             # Of a call path the innermost frame is shown, and all of it is the title.
             self.assertIn('title="train.py(10): main\nmodel.py(50): backward', page)
             self.assertEqual(page.count("<tr>"), 7)
+            # No stack has a thread, and so there is no such column; a share has digits.
+            self.assertNotIn("<th>thread</th>", page)
+            self.assertIn('<td style="text-align: right">0.250</td>', page)
 
     def test_ten_rows(self):
         with mock.patch.object(_answers, "_frames", lambda: None):
@@ -355,6 +358,14 @@ class Failures(unittest.TestCase):
         self.check(lambda: nccl_stacks.hang(TESTDATA / "records" / "hang", kernel_name="x"), 2, "unexpected argument 'kernel_name' found")
         with self.assertRaisesRegex(nccl_stacks.Error, "^invalid value 'foo' for 'if_': expected is a rule such as"):
             nccl_stacks.what_if(RANKS, if_="foo")
+
+    def test_texts_name_options_as_parameters(self):
+        text = "take --kernel-name '*', --step 3 or --json; choose with --index, or `nccl-stacks ranks`"
+        expected = "take kernel_name='*', step=3 or --json; choose with 'index', or `nccl_stacks.ranks`"
+        self.assertEqual(_program.in_python(text), expected)
+        answer = nccl_stacks.stacks(COSTS)
+        answer.document = {"verdict": [text], "notes": [text], "findings": [{"advice": text}, {"advice": None}]}
+        self.assertEqual((answer.verdict, answer.notes, answer.findings), ([expected], [expected], [{"advice": expected}, {"advice": None}]))
 
     def test_other_failures(self):
         self.check(lambda: nccl_stacks.sql(COSTS, "SELECT x FROM y"), 1, "SQL statement 1 (line 1): no such table: y")

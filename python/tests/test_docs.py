@@ -17,7 +17,6 @@ import unittest
 from support import DOUBLE, PACKAGE, PROGRAM, ROOT, Folder
 
 
-
 def blocks(heading, language, page="cluster"):
     """The blocks of code of a section."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")

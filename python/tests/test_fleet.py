@@ -123,7 +123,7 @@ class Paths(Folder):
         (self.folder / "other.txt").write_text("@circle.txt\n")
         for paths, code, text in [
             ([self.traces], 1, "no traces in"),
-            (["none*.json"], 1, "no file matches"),
+            (["none*.json"], 1, "none*.json: [Errno 2] No such file"),
             (["@none"], 2, "No such file or directory: 'none'"),
             (["@circle.txt"], 2, "a list of traces names itself"),
         ]:

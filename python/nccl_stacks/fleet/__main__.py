@@ -123,18 +123,13 @@ def expanded(named: list[str]) -> list[str]:
     and there. What does not exist stays: to say so is up to the program."""
     times: Counter[str] = Counter()
     traces: dict[str, str] = {}
-    for name in named:
-        is_pattern = any(letter in name for letter in "*?[") and not os.path.exists(name)
-        files = sorted(glob.glob(name)) if is_pattern else [name]
-        if not files:
-            raise _program.Error(f"no file matches {name}")
-        for path in map(os.path.abspath, files):
-            inside = [path]
-            if os.path.isdir(path):
-                inside = sorted(entry.path for entry in os.scandir(path) if entry.name.endswith(TRACES) and entry.is_file())
-            for trace in inside:
-                # A link leads to the same trace.
-                times[traces.setdefault(os.path.realpath(trace), trace)] += 1
+    for path in (path for name in named for path in ([name] if os.path.exists(name) else sorted(glob.glob(name)) or [name])):
+        inside = [path]
+        if os.path.isdir(path):
+            inside = sorted(entry.path for entry in os.scandir(path) if entry.name.endswith(TRACES) and entry.is_file())
+        for trace in map(os.path.abspath, inside):
+            # A link leads to the same trace.
+            times[traces.setdefault(os.path.realpath(trace), trace)] += 1
     for trace in (trace for trace, count in times.items() if count > 1):
         say(f"{trace} is listed {times[trace]} times and read once")
     if not traces:
@@ -223,10 +218,11 @@ def answer(asked: argparse.Namespace, program: str, parts: set[str], output: int
     if others:
         say(f"{len(others)} other parts in {asked.out} are left out, such as {others[0]}")
     options = [option for option in asked.merge if option != "--stacks"]
-    options += [] if _program.has(options, _program.OF_CONFIG) else [_program.NO_CONFIG]
-    options += ["--expect", str(asked.expect)] if asked.expect else []
+    # Before the user's, of which the last may lack its value.
+    own = [] if _program.has(options, _program.OF_CONFIG) else [_program.NO_CONFIG]
+    own += ["--expect", str(asked.expect)] if asked.expect else []
     paths = [os.path.join(asked.out, name) for name in sorted(parts)] if others else [asked.out]
-    command = [program, *([] if "--stacks" in asked.merge else ["ranks"]), *options, "--", *paths]
+    command = [program, *([] if "--stacks" in asked.merge else ["ranks"]), *own, *options, "--", *paths]
     code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output).returncode
     if code < 0:
         raise _program.Error(f"the program {_program.ending(code)} while it answered from the parts")
