@@ -61,10 +61,11 @@ class DamageWarning(UserWarning):
 
 
 def stacks(paths: Files, **options: Unpack[Options]) -> Frame:
-    """The call stacks that launched collective kernels, the one that is exposed for longest first, as a `Frame`.
+    """The call stacks that launched collective kernels, the one that is exposed for longest first.
 
-    `paths` is a trace, a folder, an archive or a list of these; several are the ranks of a job. `options` are those of the program, with `_`
-    for `-`. With `group_by` a row is a group, and its first columns are the keys.
+    `paths` is a trace, a folder, a pattern, an archive or a list of these; several are the ranks of a job. `options` are those of the
+    program, with `_` for `-`. With `group_by` a row is a group, and its first columns are the keys. An answer is a `pandas.DataFrame`, without
+    pandas a list of dicts; `verdict`, `findings`, `notes`, `document`, `rows` and `exit_code` are its attributes.
 
     Columns: the innermost line of the user's own code (`headline`), the collectives, how many kernels (`count`), how long no compute kernel
     ran beside them (`exposed_ns`), how long they ran (`gpu_ns`, of one kernel the mean, median and so on), their share of the window (0 to 1),
@@ -79,7 +80,7 @@ def stacks(paths: Files, **options: Unpack[Options]) -> Frame:
 
 
 def ranks(paths: Files, **options: Unpack[Options]) -> Frame:
-    """The ranks of a job, the one that the others waited for longest first, as a `Frame`.
+    """The ranks of a job, the one that the others waited for longest first.
 
     `paths` are the traces of the ranks, their parts, or NCCL's own records of calls.
 
@@ -96,7 +97,7 @@ def ranks(paths: Files, **options: Unpack[Options]) -> Frame:
 
 
 def hang(paths: Files, **options: Unpack[Options]) -> Frame:
-    """Whether a job hangs, by NCCL's own records, as a `Frame`: the groups that wait, the one where it begins first.
+    """Whether a job hangs, by NCCL's own records: the groups that wait, the one where it begins first.
 
     `paths` are dumps of the flight recorder, recordings, answers of RAS, logs, or folders of these.
 
@@ -114,7 +115,7 @@ def hang(paths: Files, **options: Unpack[Options]) -> Frame:
 
 
 def diff(before: Path, after: Path, **options: Unpack[Options]) -> Frame:
-    """Two traces side by side, the stack that changed most first, as a `Frame`; with `ranks=True` two folders of the ranks of a job.
+    """Two traces side by side, the stack that changed most first; with `ranks=True` two folders of the ranks of a job.
 
     Columns: the headline, the change in exposed time, in time and in the number of kernels (`exposed_change_ns`, …), both sides of each, and
     the call path; with `ranks=True` the same of the time of waiting, of what others waited (`caused`) and of late kernels. Times are in ns.
@@ -129,7 +130,7 @@ def diff(before: Path, after: Path, **options: Unpack[Options]) -> Frame:
 
 
 def what_if(paths: Files, **options: Unpack[Options]) -> Frame:
-    """What a job would take if something were different, what saves most first, as a `Frame`.
+    """What a job would take if something were different, what saves most first.
 
     `if_` is a rule or a list of rules, which are tried one by one and all together; without it those that save most are found.
 
@@ -164,6 +165,9 @@ def sql(paths: Files, statements: str = "", **options: Unpack[Options]) -> panda
 def _ask(command: Sequence[str], paths: Files, options: Mapping[str, Any], typed: str = "") -> tuple[str, int]:
     """What the program writes, and its exit code."""
     files = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+    if command != ["diff"]:
+        # Of the two paths there, each may be a pattern, which the program knows, too.
+        files = [file for path in files for file in _program.matches(path)]
     if not files:
         raise ValueError("there are no paths")
     given = [*command, *_program.arguments(options), "--quiet", "--format=json", "--", *files]

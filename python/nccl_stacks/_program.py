@@ -7,6 +7,7 @@ becomes an exception here, in which its options have the names of Python's param
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import re
 import shutil
@@ -92,6 +93,11 @@ def version() -> str:
 def run(program: str, arguments: Sequence[str], typed: str = "") -> subprocess.CompletedProcess[str]:
     """Runs the program to its end, whatever that is, and keeps both of its streams. `typed` is its standard input."""
     return subprocess.run([program, *arguments], input=typed, capture_output=True, encoding="utf-8", errors="replace")
+
+
+def matches(path: str) -> list[str]:
+    """The files of a pattern, in order. What is there is no pattern; what matches nothing stays: to say so is up to the program."""
+    return [path] if os.path.exists(path) else sorted(glob.glob(path)) or [path]
 
 
 def arguments(options: Mapping[str, Any]) -> list[str]:

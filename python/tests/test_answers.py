@@ -113,6 +113,14 @@ class Answers(unittest.TestCase):
         self.assertEqual(columns(answer, *names), expected)
         self.assertEqual((answer.exit_code, answer.document["outcome"], answer.document["culprits"]), (4, "hung", [2]))
 
+    def test_patterns(self):
+        whole = nccl_stacks.hang(TESTDATA / "records" / "hang")
+        self.assertEqual(nccl_stacks.hang(TESTDATA / "records" / "hang" / "nccl_trace_rank_[0-3].json").rows, whole.rows)
+        answer = nccl_stacks.ranks([RANKS / "rank[01].json.gz", RANKS / "rank2*"])
+        self.assertEqual(sorted(columns(answer, "rank")), [(0,), (1,), (2,)])
+        answer = nccl_stacks.diff(RANKS / "rank*.json.gz", RANKS, ranks=True)
+        self.assertEqual(columns(answer, "late_before", "late_after"), [(3, 3)])
+
     def test_diff(self):
         answer = nccl_stacks.diff(COSTS, TESTDATA / "costs_later.json", total=True)
         names = "headline exposed_change_ns gpu_change_ns count_change exposed_before_ns exposed_after_ns".split()
@@ -336,6 +344,9 @@ class Failures(unittest.TestCase):
                 call("no such.json")
             self.assertEqual(caught.exception.filename, "no such.json")
             self.assertTrue(str(caught.exception).startswith("[Errno 2] No such file or directory"), caught.exception)
+        with self.assertRaises(FileNotFoundError) as caught:
+            nccl_stacks.hang("no such*.json")
+        self.assertEqual(caught.exception.filename, "no such*.json")
         near = str(RANKS / "rank9.json.gz")
         with self.assertRaisesRegex(FileNotFoundError, "near it: .*rank0.json.gz") as caught:
             nccl_stacks.ranks([RANKS / "rank0.json.gz", near])

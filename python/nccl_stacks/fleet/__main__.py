@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import glob
 import hashlib
 import os
 import queue
@@ -123,7 +122,7 @@ def expanded(named: list[str]) -> list[str]:
     and there. What does not exist stays: to say so is up to the program."""
     times: Counter[str] = Counter()
     traces: dict[str, str] = {}
-    for path in (path for name in named for path in ([name] if os.path.exists(name) else sorted(glob.glob(name)) or [name])):
+    for path in (path for name in named for path in _program.matches(name)):
         inside = [path]
         if os.path.isdir(path):
             inside = sorted(entry.path for entry in os.scandir(path) if entry.name.endswith(TRACES) and entry.is_file())
