@@ -18,7 +18,7 @@ WIDTH = 60
 class Answer:
     """What each answer has beside its rows.
 
-    `document` is the program's whole answer as `--json` writes it, a dict that docs/json.md describes. `rows` is the main table as a list
+    `document` is the program's whole answer as `--json` writes it, a dict that docs/exporting.md describes. `rows` is the main table as a list
     of dicts, for other libraries: `polars.DataFrame(answer.rows)`. `exit_code` is the program's: 0, 3 if no kernel has a launch, 4 if the
     job hangs, 6 if the answer lacks something. What is made of an answer, such as a copy or a selection of its rows, is a frame or a list
     as any other.

@@ -1,4 +1,4 @@
-"""What `docs/cluster.md` and the Python of `docs/json.md` show runs: blocks are taken from the page and run as they are, on the traces of
+"""What `docs/cluster.md` and the Python of `docs/exporting.md` show runs: blocks are taken from the page and run as they are, on the traces of
 `testdata/`.
 
 The program is that of $NCCL_STACKS_BIN, else the double. What a machine does not have (Slurm, Kubernetes, Spark) is stood in for by what it
