@@ -64,7 +64,7 @@ fn names_of_steps_become_labels() {
 
 #[test]
 fn times_of_the_trace_are_exact() {
-    run(&["clock.js"], include_str!("modules/clock.js"));
+    run(&["format.js"], include_str!("modules/clock.js"));
 }
 
 #[test]

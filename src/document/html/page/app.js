@@ -2,8 +2,8 @@
 //
 // A view that fails reports it in place, and the others still work. Nothing is fetched or stored: the state is in the address.
 
-import { mountCommands, copyText } from './commands.js';
-import { choice, el, nameNode } from './dom.js';
+import { mountCommands } from './commands.js';
+import { button, choice, copyButton, details, el, nameNode } from './dom.js';
 import { shortFrame, visible } from './format.js';
 import { mountHang } from './hang.js';
 import { mountIcicle } from './icicle.js';
@@ -72,18 +72,13 @@ const APP_CHOSEN = [
 function appChosen(model, state) {
   const items = APP_CHOSEN.filter(([key]) => state.get(key) !== null).map(([key, title, name]) => {
     const text = name(model, state.get(key));
-    const clear = { type: 'button', class: 'clear', title: `Clear: ${title.toLowerCase()}`, 'aria-label': `Clear ${title.toLowerCase()}` };
-    return el(
-      'span',
-      { class: 'chosen' },
-      el('span', { class: 'label' }, title),
-      nameNode(text, { class: 'name', title: visible(text) }),
-      el('button', { ...clear, onclick: () => state.set({ [key]: null }) }, '×'),
-    );
+    const label = `Clear: ${title.toLowerCase()}`;
+    const clear = button('×', () => state.set({ [key]: null }), { class: 'clear', title: label, 'aria-label': label });
+    return el('span', { class: 'chosen' }, el('span', { class: 'label' }, title), nameNode(text, { class: 'name', title: visible(text) }), clear);
   });
   if (items.length < 2) return items;
   const none = Object.fromEntries(APP_CHOSEN.map(([key]) => [key, null]));
-  return [...items, el('button', { type: 'button', class: 'small', onclick: () => state.set(none) }, 'Clear all')];
+  return [...items, button('Clear all', () => state.set(none), { class: 'small' })];
 }
 
 class App {
@@ -92,10 +87,10 @@ class App {
     this.state = new State(window);
     this.views = [];
     this.root = document.getElementById('views');
-    this.more = el('details', { id: 'more', ontoggle: () => this.paint() }, el('summary', null, 'More tables'));
+    this.more = details({ id: 'more', ontoggle: () => this.paint() }, 'More tables');
     this.links = el('ul');
     this.chosen = el('div', { class: 'chosen-list', role: 'status', 'aria-label': 'What is chosen' });
-    const copy = el('button', { type: 'button', class: 'small', onclick: () => copyText(this.address(), copy) }, 'Copy link to this view');
+    const copy = copyButton('Copy link to this view', () => this.address());
     const nav = el('nav', { 'aria-label': 'Parts of this page' }, this.links);
     const themes = APP_THEMES.map((name) => [name, name]);
     this.themes = choice('Theme', themes, 'auto', (theme) => this.state.set({ theme: theme === 'auto' ? null : theme }));
@@ -151,8 +146,8 @@ class App {
       (isPicture ? picture : isClosed ? this.more : this.root).append(view.node);
       this.views.push(view);
       this.link(view.id, view.title);
-      view.paint();
-      view.update(this.state, new Set(Object.keys(this.state.now)));
+      view.paint?.();
+      view.update?.(this.state, new Set(Object.keys(this.state.now)));
       // The static table at the top is one of the views now.
       if (view.node.querySelector('table')) document.getElementById('top')?.remove();
     } catch (error) {
@@ -189,7 +184,7 @@ class App {
   }
 
   paint() {
-    this.each((view) => view.paint());
+    this.each((view) => view.paint?.());
   }
 
   /** Shows the theme that the address names. Other names than those of `APP_THEMES` are the screen's own. */
@@ -223,7 +218,7 @@ class App {
     this.showChosen();
     const changed = (state, keys) => {
       this.showChosen();
-      this.each((view) => view.update(state, keys));
+      this.each((view) => view.update?.(state, keys));
       if (keys.has('theme')) {
         this.showTheme();
         this.paint();

@@ -1,32 +1,16 @@
-// What all charts share: a canvas that follows its box's width and the screen's pixel ratio, colours from the style sheet, text that fits,
-// time axes, and zooming along x. Charts draw in CSS pixels.
+// What all drawings share: a canvas that follows its box's width and the screen's pixel ratio, a cursor that the pointer and keys move, colours from
+// the style sheet, and text that fits. Drawings are made in CSS pixels.
 
-import { duration, visible } from './format.js';
 import { el } from './dom.js';
+import { visible } from './format.js';
 
-const CANVAS_COLOURS = [
-  'bg',
-  'panel',
-  'fg',
-  'muted',
-  'line',
-  'accent',
-  'compute',
-  'collective',
-  'exposed',
-  'waited',
-  'transfer',
-  'caused',
-  'good',
-  'bad',
-  'mark',
-];
+const CANVAS_MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 const CANVAS_CHANNELS = new Map();
 const CANVAS_THEMES = new Map();
 
 /** The style sheet's colours in the theme of the screen, by name without `--`. They are read once for each theme, which the page's ground names. */
-export function colours() {
+function colours() {
   const ground = getComputedStyle(document.body).backgroundColor;
   if (!CANVAS_THEMES.has(ground)) CANVAS_THEMES.set(ground, canvasColours());
   return CANVAS_THEMES.get(ground);
@@ -34,6 +18,7 @@ export function colours() {
 
 // A custom property is text, such as `light-dark(#fff, #000)`; an element's colour is a colour.
 function canvasColours() {
+  const names = 'panel fg muted line accent compute collective exposed waited transfer caused good bad mark'.split(' ');
   const probe = el('span', { hidden: true });
   probe.style.forcedColorAdjust = 'none';
   document.body.append(probe);
@@ -41,53 +26,104 @@ function canvasColours() {
     probe.style.color = `var(--${name})`;
     return [name, getComputedStyle(probe).color];
   };
-  const shown = Object.fromEntries(CANVAS_COLOURS.map(read));
+  const shown = Object.fromEntries(names.map(read));
   probe.remove();
   return shown;
 }
 
-/** A canvas in a box. `onPaint(context, width, height, colours)` draws in CSS pixels; `paint(height)` redraws, with another height if given. */
-export function canvasBox(label, height, onPaint) {
-  const canvas = el('canvas', { tabIndex: 0, role: 'img', 'aria-label': label });
-  const box = el('div', { class: 'chart' }, canvas);
-  let tall = height;
-  let [isSeen, isStale] = [true, false];
-  const paint = (newHeight) => {
-    if (newHeight) tall = newHeight;
+/**
+ * A drawing with a cursor. It has `draw(context, width, height, colours)`, which may call `paint` with another height, `at(x, y)`: the item at a place
+ * or null, `text(item)`: what the line below says of the cursor, `pick(item)`, which chooses it, `move(right, down)`, which moves the cursor by keys,
+ * and `keys`: what other keys do.
+ */
+export class Chart {
+  constructor() {
+    this.cursor = null;
+    this.keys = {};
+    this.canvas = el('canvas', { tabIndex: 0, role: 'img', 'aria-label': '' });
+    this.tip = el('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
+    this.box = el('div', { class: 'chart' }, this.canvas, this.tip);
+    this.says = el('p', { class: 'readout', 'aria-live': 'polite' });
+    this.tall = 200;
+    this.isSeen = true;
+    const seen = (entries) => {
+      this.isSeen = entries.at(-1).isIntersecting;
+      if (this.isSeen && this.isStale) this.paint();
+    };
+    new IntersectionObserver(seen, { rootMargin: '400px' }).observe(this.canvas);
+    this.canvas.addEventListener('pointermove', (event) => this.point(event, false));
+    this.canvas.addEventListener('click', (event) => this.point(event, true));
+    this.canvas.addEventListener('pointerleave', () => this.leave());
+    this.canvas.addEventListener('keydown', (event) => this.press(event));
+  }
+
+  /** Draws it again, with another height if one is given. */
+  paint(height = this.tall) {
+    const { canvas } = this;
+    this.tall = height;
     // Charts off the screen are drawn when they scroll into view, so that a selection costs no more than what it shows.
     const isPrinting = document.documentElement.classList.contains('printing');
-    isStale = !isSeen && !isPrinting;
-    if (isStale) return;
-    canvas.style.display = 'block';
-    canvas.style.width = '100%';
-    canvas.style.height = `${tall}px`;
+    this.isStale = !this.isSeen && !isPrinting;
+    if (this.isStale) return;
+    canvas.style.height = `${height}px`;
     const wide = Math.floor(canvas.clientWidth);
     if (wide === 0) return;
     const ratio = Math.max(window.devicePixelRatio || 1, isPrinting ? 2 : 1);
-    const [w, h] = [Math.round(wide * ratio), Math.round(tall * ratio)];
+    const [w, h] = [Math.round(wide * ratio), Math.round(height * ratio)];
     if (canvas.width !== w) canvas.width = w;
     if (canvas.height !== h) canvas.height = h;
     const context = canvas.getContext('2d');
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, wide, tall);
+    context.clearRect(0, 0, wide, height);
     context.font = '12px system-ui, sans-serif';
     context.textBaseline = 'middle';
     context.textAlign = 'left';
-    onPaint(context, wide, tall, colours());
-  };
-  new IntersectionObserver(
-    (entries) => {
-      isSeen = entries[entries.length - 1].isIntersecting;
-      if (isSeen && isStale) paint();
-    },
-    { rootMargin: '400px' },
-  ).observe(canvas);
-  return { box, canvas, paint };
-}
+    this.draw(context, wide, height, colours());
+  }
 
-/** The line below a chart that describes what the cursor or pointer is on. */
-export function readout(text) {
-  return el('p', { class: 'readout', 'aria-live': 'polite' }, text);
+  /** The position of the pointer, in CSS pixels. */
+  place(event) {
+    const box = this.canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  }
+
+  point(event, isChosen) {
+    const [x, y] = this.place(event);
+    const item = this.at(x, y);
+    this.hover(item);
+    // Beside the pointer, on the side with more room.
+    const wide = this.canvas.clientWidth;
+    Object.assign(this.tip.style, { top: `${y + 16}px`, ...(x > wide / 2 ? { left: 'auto', right: `${wide - x + 12}px` } : { left: `${x + 12}px`, right: 'auto' }) });
+    this.tip.hidden = !item;
+    if (isChosen && item) this.pick(item);
+  }
+
+  leave() {
+    this.hover(null);
+  }
+
+  /** Puts the cursor on an item. */
+  hover(item) {
+    this.tip.hidden = true;
+    if (JSON.stringify(item) === JSON.stringify(this.cursor)) return;
+    this.cursor = item;
+    this.say();
+    this.paint();
+  }
+
+  say() {
+    this.says.textContent = this.text(this.cursor);
+    this.tip.textContent = this.says.textContent;
+  }
+
+  press(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (CANVAS_MOVES[event.key]) this.move(...CANVAS_MOVES[event.key]);
+    else if (this.keys[event.key]) this.keys[event.key]();
+    else if ((event.key === 'Enter' || event.key === ' ') && this.cursor) this.pick(this.cursor);
+    else return;
+    event.preventDefault();
+  }
 }
 
 const CANVAS_RULER = el('canvas', { width: 1, height: 1 }).getContext('2d');
@@ -102,19 +138,19 @@ export function textWidth(text, pixels, weight = 400) {
 export function fitText(context, text, width) {
   const whole = visible(text);
   if (context.measureText(whole).width <= width) return whole;
-  let [low, high] = [0, whole.length];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (context.measureText(`${whole.slice(0, middle)}…`).width <= width) low = middle;
-    else high = middle - 1;
-  }
-  return low === 0 ? '' : `${whole.slice(0, low)}…`;
+  const kept = firstThat(whole.length, (length) => context.measureText(`${whole.slice(0, length + 1)}…`).width > width);
+  return kept === 0 ? '' : `${whole.slice(0, kept)}…`;
 }
 
-/** The position of a pointer on a canvas, in CSS pixels. */
-export function pointerAt(canvas, event) {
-  const box = canvas.getBoundingClientRect();
-  return { x: event.clientX - box.left, y: event.clientY - box.top };
+/** The first of n numbers that fits, or n if none does. Every number after one that fits must fit as well. */
+export function firstThat(n, fits) {
+  let [low, high] = [0, n];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (fits(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 /** Red, green and blue (0 to 255) of a CSS colour. */
@@ -128,216 +164,12 @@ export function channels(colour) {
   return data;
 }
 
-/** 256 colours from the chart's background to a colour, and on towards the text's, with monotonic lightness: a Uint8 array of RGB. */
-export function ramp(shown, name) {
-  const stops = [channels(shown.panel), channels(shown[name]), channels(shown.fg)];
-  const scale = new Uint8ClampedArray(256 * 3);
-  for (let at = 0; at < 256; at += 1) {
-    const share = at / 255;
-    const [from, to, part] = share < 0.7 ? [stops[0], stops[1], 0.06 + (share / 0.7) * 0.94] : [stops[1], stops[2], (share - 0.7) / 0.3 / 2];
-    for (let c = 0; c < 3; c += 1) scale[at * 3 + c] = at === 0 ? stops[0][c] : from[c] + (to[c] - from[c]) * part;
-  }
-  return scale;
-}
-
-/** The legend of a ramp, with its ends and a quarter of the maximum in the middle. */
-export function drawRamp(context, scale, x, y, width, texts, shown) {
-  context.fillStyle = shown.muted;
-  context.textAlign = 'left';
-  context.fillText(texts[0], x, y + 6);
-  const left = Math.round(x + context.measureText(texts[0]).width + 6);
-  for (let at = 0; at < width; at += 1) {
-    const of = Math.floor((at / width) * 255) * 3;
-    context.fillStyle = `rgb(${scale[of]},${scale[of + 1]},${scale[of + 2]})`;
-    context.fillRect(left + at, y, 1, 12);
-  }
-  context.strokeStyle = shown.line;
-  context.strokeRect(left - 0.5, y - 0.5, width + 1, 13);
-  context.fillStyle = shown.muted;
-  context.fillText(texts[1], left + width + 6, y + 6);
-  if (texts[2]) context.fillText(texts[2], left + width / 2 - 3, y + 21);
-}
-
-/** The position of a share on a ramp: its square root, so that small values are visible beside large ones. */
-export function rampAt(share) {
-  return share > 0 ? Math.max(1, Math.round(Math.sqrt(share) * 255)) * 3 : 0;
-}
-
-/** About this many round values between two: their step is 1, 2 or 5 times a power of ten. */
-export function ticks(from, to, about) {
-  const rough = (to - from) / Math.max(1, about);
-  if (!(rough > 0)) return { step: 1, at: [from] };
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((of) => of * power >= rough * 0.999) * power;
-  const at = [];
-  for (let tick = Math.ceil(from / step - 1e-9); tick * step <= to + step * 1e-9; tick += 1) at.push(tick * step);
-  return { step, at };
-}
-
-/** A time on an axis: in the unit of the largest time, with the decimals that the step needs. */
-function axisTime(ns, step, largest) {
-  const [unit, name] = largest < 1e3 ? [1, 'ns'] : largest < 1e6 ? [1e3, 'µs'] : largest < 1e9 ? [1e6, 'ms'] : [1e9, 's'];
-  return `${(ns / unit).toFixed(Math.max(0, Math.min(9, Math.ceil(Math.log10(unit / step) - 1e-9))))} ${name}`;
-}
-
-/** A time axis along x, with grid lines through the chart. */
-export function drawTimeAxis(context, { left, right, top, bottom, from, to }, shown) {
-  const largest = Math.max(Math.abs(from), Math.abs(to));
-  const { step, at } = ticks(from, to, (right - left) / 110);
-  context.font = '11px system-ui, sans-serif';
-  for (const value of at) {
-    const x = Math.round(left + ((value - from) / (to - from)) * (right - left)) + 0.5;
-    context.fillStyle = shown.line;
-    context.fillRect(x - 0.5, top, 1, bottom - top);
-    context.fillStyle = shown.muted;
-    const text = axisTime(value, step, largest);
-    const half = context.measureText(text).width / 2;
-    context.fillText(text, Math.min(Math.max(left - half, x - half, 2), right - 2 * half), top - 8);
-  }
-  context.font = '12px system-ui, sans-serif';
-}
-
-/** The time between two events: `1.204 ms later`, `12.000 µs before`. */
-export function apart(ns, later = 'later', earlier = 'before') {
-  return ns < 0 ? `${duration(-ns)} ${earlier}` : `${duration(ns)} ${later}`;
-}
-
-/**
- * Zooming along x: the wheel (on a focused chart, or with Ctrl), + and -, W and S, Home; dragging, A and D pan.
- * `chart` has extent() and window() as [from, to], plot() as [left, right] in pixels, set(from, to), home(), point(x, y, isChosen), leave(),
- * key(event).
- */
-export function zoomable(canvas, chart) {
-  const least = 50;
-  const show = (from, to) => {
-    const [first, last] = chart.extent();
-    const wide = Math.min(Math.max(to - from, Math.min(least, last - first)), last - first);
-    const begin = Math.min(Math.max(from, first), last - wide);
-    chart.set(begin, begin + wide);
-  };
-  const zoom = (factor, x) => {
-    const [from, to] = chart.window();
-    const [left, right] = chart.plot();
-    const share = x === null ? 0.5 : Math.min(1, Math.max(0, (x - left) / (right - left)));
-    const at = from + (to - from) * share;
-    show(at - (to - from) * factor * share, at + (to - from) * factor * (1 - share));
-  };
-  const pan = (pixels) => {
-    const [from, to] = chart.window();
-    const [left, right] = chart.plot();
-    const by = (pixels / (right - left)) * (to - from);
-    show(from + by, to + by);
-  };
-  zoomKeys(canvas, chart, { zoom, pan });
-  zoomPointer(canvas, chart, { zoom, pan });
-  return { zoom, pan, show };
-}
-
-function zoomKeys(canvas, chart, { zoom, pan }) {
-  canvas.addEventListener('keydown', (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const cursor = chart.cursor ? chart.cursor() : null;
-    const wide = chart.plot()[1] - chart.plot()[0];
-    if (['+', '=', 'w'].includes(event.key)) zoom(0.5, cursor);
-    else if (['-', '_', 's'].includes(event.key)) zoom(2, cursor);
-    else if (event.key === 'Home') chart.home();
-    else if (event.key === 'a') pan(-wide / 5);
-    else if (event.key === 'd') pan(wide / 5);
-    else if (!chart.key(event)) return;
-    event.preventDefault();
-  });
-}
-
-function zoomPointer(canvas, chart, { zoom, pan }) {
-  let drag = null;
-  canvas.style.touchAction = 'pan-y';
-  canvas.addEventListener(
-    'wheel',
-    (event) => {
-      if (!event.ctrlKey && document.activeElement !== canvas) return;
-      event.preventDefault();
-      if (event.deltaX !== 0 && Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(event.deltaX);
-      else zoom(1.0015 ** (event.deltaY * (event.deltaMode === 1 ? 30 : 1)), pointerAt(canvas, event).x);
-    },
-    { passive: false },
-  );
-  canvas.addEventListener('pointerdown', (event) => {
-    if (event.button !== 0) return;
-    drag = { x: event.clientX, from: event.clientX, moved: false };
-    canvas.setPointerCapture(event.pointerId);
-  });
-  canvas.addEventListener('pointermove', (event) => {
-    const { x, y } = pointerAt(canvas, event);
-    if (!drag) return chart.point(x, y, false);
-    if (!drag.moved && Math.abs(event.clientX - drag.from) < 4) return;
-    drag.moved = true;
-    pan(drag.x - event.clientX);
-    drag.x = event.clientX;
-  });
-  canvas.addEventListener('pointerup', (event) => {
-    if (drag && !drag.moved) chart.point(...Object.values(pointerAt(canvas, event)), true);
-    drag = null;
-  });
-  canvas.addEventListener('pointercancel', () => {
-    drag = null;
-  });
-  canvas.addEventListener('pointerleave', () => chart.leave());
-}
-
-/** The buttons of a zoomable chart. */
-export function zoomButtons({ zoom, pan }, chart) {
-  const button = (text, label, onclick) => el('button', { type: 'button', 'aria-label': label, title: label, onclick }, text);
-  const step = () => (chart.plot()[1] - chart.plot()[0]) / 3;
-  return el(
-    'div',
-    { class: 'choice', role: 'group', 'aria-label': 'zoom' },
-    button('+', 'zoom in', () => zoom(0.5, null)),
-    button('−', 'zoom out', () => zoom(2, null)),
-    button('‹', 'earlier', () => pan(-step())),
-    button('›', 'later', () => pan(step())),
-    button('reset', 'reset the zoom', chart.home),
-  );
-}
-
-/**
- * The pointer and keys of a chart of cells: `chart` has point(x, y, isChosen), leave(), move(columns, rows), choose().
- */
-export function gridChart(canvas, chart) {
-  const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], PageUp: [0, -20], PageDown: [0, 20] };
-  canvas.addEventListener('pointermove', (event) => {
-    const { x, y } = pointerAt(canvas, event);
-    chart.point(x, y, false);
-  });
-  canvas.addEventListener('click', (event) => {
-    const { x, y } = pointerAt(canvas, event);
-    chart.point(x, y, true);
-  });
-  canvas.addEventListener('pointerleave', () => chart.leave());
-  canvas.addEventListener('keydown', (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (MOVES[event.key]) chart.move(...MOVES[event.key]);
-    else if (event.key === 'Enter' || event.key === ' ') chart.choose();
-    else return;
-    event.preventDefault();
-  });
-}
-
-/** A key for the drawing: `[colour name, text]` as squares with labels. */
-export function drawKey(context, items, x, y, shown, right) {
-  let [at, line] = [x, y];
-  for (const [name, text] of items) {
-    const wide = 20 + context.measureText(text).width + 14;
-    if (at + wide > right && at > x) [at, line] = [x, line + 17];
-    context.fillStyle = shown[name];
-    context.fillRect(at, line - 5, 14, 10);
-    context.fillStyle = shown.muted;
-    context.fillText(text, at + 19, line);
-    at += wide;
-  }
-}
-
-/** A heading of details in the colour of text. */
-export function inText(summary) {
-  summary.style.color = 'var(--fg)';
-  return summary;
+/** Draws pixels into a place. `put(image)` fills them. */
+export function drawPixels(context, [wide, tall], [x, y, width, height], put) {
+  const image = new ImageData(wide, tall);
+  put(image.data);
+  const small = el('canvas', { width: wide, height: tall });
+  small.getContext('2d').putImageData(image, 0, 0);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(small, x, y, width, height);
 }

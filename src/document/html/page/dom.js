@@ -5,19 +5,15 @@ import { visible } from './format.js';
 /** An element with properties, attributes (`aria-…`, `data-…`, `role` and the like), listeners (`onclick`) and children. */
 export function el(tag, properties, ...children) {
   const node = document.createElement(tag);
-  fill(node, properties);
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
-  return node;
-}
-
-function fill(node, properties) {
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
     else if (name === 'class') node.className = value;
-    else if (name in node && !name.includes('-') && name !== 'list' && name !== 'role') node[name] = value;
+    else if (name in node && !name.includes('-') && name !== 'role') node[name] = value;
     else node.setAttribute(name, value === true ? '' : value);
   }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
 }
 
 /** A name from a trace, as text that cannot affect its surroundings. */
@@ -27,24 +23,72 @@ export function nameNode(name, properties) {
 
 /** A part of the page: a heading, a sentence on what it shows, and its content. */
 export function section(id, title, help, ...content) {
-  return el(
-    'section',
-    { id, 'aria-labelledby': `${id}-title` },
-    el('h2', { id: `${id}-title`, tabIndex: -1 }, title),
-    help ? el('p', { class: 'help' }, help) : null,
-    ...content,
-  );
+  const heading = el('h2', { id: `${id}-title`, tabIndex: -1 }, title);
+  return el('section', { id, 'aria-labelledby': `${id}-title` }, heading, help ? el('p', { class: 'help' }, help) : null, ...content);
+}
+
+/** A part that opens below its summary. */
+export function details(properties, summary, ...content) {
+  return el('details', properties, el('summary', null, summary), ...content);
+}
+
+/** A button that does something. */
+export function button(text, onclick, properties) {
+  return el('button', { type: 'button', onclick, ...properties }, text);
 }
 
 /** A choice between some words, as buttons. `options` are `[value, label]`. Returns its node and a function that shows another choice. */
 export function choice(label, options, value, onChoose) {
-  const buttons = options.map(([of, text]) => el('button', { type: 'button', onclick: () => onChoose(of), 'data-value': of }, text));
-  const show = (chosen) => buttons.forEach((button) => button.setAttribute('aria-pressed', String(button.dataset.value === String(chosen))));
+  const buttons = options.map(([of, text]) => button(text, () => onChoose(of), { 'data-value': of }));
+  const show = (chosen) => buttons.forEach((of) => of.setAttribute('aria-pressed', String(of.dataset.value === String(chosen))));
   show(value);
   return { node: el('div', { class: 'choice', role: 'group', 'aria-label': label }, el('span', { class: 'label' }, `${label}:`), buttons), show };
+}
+
+/** A field to search with: its input, and that with its label. */
+export function searchField(label, placeholder, onSearch, onkeydown = null) {
+  const properties = { type: 'search', spellcheck: false, autocomplete: 'off', placeholder, onkeydown };
+  const input = el('input', { ...properties, oninput: () => onSearch(input.value) });
+  return { input, node: el('label', { class: 'search' }, el('span', { class: 'label' }, label), input) };
 }
 
 /** A box for content wider than the screen: it scrolls, also with the keyboard. */
 export function scrollBox(label, ...content) {
   return el('div', { class: 'scroll', tabIndex: 0, role: 'group', 'aria-label': label }, ...content);
+}
+
+/** A table of few rows. Columns are `[title, isNumber]`; cells are texts (or names), or nodes. */
+export function smallTable(name, columns, rows, caption = name) {
+  const cell = (value, at) => el('td', { class: columns[at][1] ? 'number' : null }, value instanceof Node ? value : nameNode(value ?? ''));
+  const head = el('tr', null, columns.map(([text, isNumber]) => el('th', { scope: 'col', class: isNumber ? 'number' : null }, text)));
+  const body = el('tbody', null, rows.map((row) => el('tr', null, row.map(cell))));
+  return scrollBox(name, el('table', { class: 'compact' }, caption ? el('caption', null, caption) : null, el('thead', null, head), body));
+}
+
+/** Copies a text and confirms it on the button. Where pages have no clipboard, as for files in some browsers, the text is selected instead. */
+export async function copyText(text, node, shown) {
+  const before = node.textContent;
+  const isWritten = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+  node.textContent = isWritten || copySelected(text, shown) ? 'Copied' : 'Selected: press Ctrl+C';
+  setTimeout(() => (node.textContent = before), 1500);
+}
+
+// A text area holds the text if no element of the page shows it; `execCommand` is old, but works without a secure origin.
+function copySelected(text, shown) {
+  const area = shown ? null : el('textarea', { value: text, 'aria-label': 'Text to copy', class: 'copied' });
+  if (area) {
+    document.body.append(area);
+    area.select();
+  } else {
+    getSelection().selectAllChildren(shown);
+  }
+  const worked = document.execCommand('copy');
+  if (area && worked) area.remove();
+  return worked;
+}
+
+/** A button that copies a text, which is that of `shown` if an element shows it. */
+export function copyButton(title, text, properties, shown) {
+  const node = button(title, () => copyText(text(), node, shown), { class: 'small', ...properties });
+  return node;
 }

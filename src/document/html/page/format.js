@@ -53,3 +53,20 @@ export function shortFrame(frame) {
   const found = /^(.*\/)([^/]*\(\d+\): .*)$/.exec(frame);
   return found ? found[2] : frame;
 }
+
+/** The time between two events, in words: `1.204 ms after it began`. */
+export function apart(ns, later, earlier) {
+  return ns < 0 ? `${duration(-ns)} ${earlier}` : `${duration(ns)} ${later}`;
+}
+
+/** The time of a trace, in ns, at so many ns after an origin. Times of day have more digits than a number holds exactly, so they are texts. */
+export function traceNs(origin, ns) {
+  return (BigInt(origin) + BigInt(Math.round(ns))).toString();
+}
+
+/** A time in ns, given as a text, in µs: as Chrome's JSON has it, with the decimals that it needs. */
+export function traceMicros(ns) {
+  const digits = ns.replace('-', '').padStart(4, '0');
+  const decimals = digits.slice(-3).replace(/0+$/, '');
+  return `${ns.startsWith('-') ? '-' : ''}${digits.slice(0, -3)}${decimals ? `.${decimals}` : ''}`;
+}

@@ -3,9 +3,9 @@
 // Chains of frames without branches are folded, since few of a stack's sixty frames matter. Frames narrower than a pixel are drawn as one rest.
 // The layout has one rectangle per visible frame, whatever the number of stacks.
 
-import { canvasBox, fitText, pointerAt, readout } from './canvas.js';
-import { choice, el, section } from './dom.js';
-import { count, duration, percent, shortFrame, visible } from './format.js';
+import { Chart, fitText } from './canvas.js';
+import { button, choice, el, section } from './dom.js';
+import { count, duration, many, percent, shortFrame, visible } from './format.js';
 import { matchTexts } from './model.js';
 import { CallTree } from './tree.js';
 
@@ -17,27 +17,38 @@ const ICICLE_WIDTHS = [
   ['gpu', 'GPU', 'GPU'],
   ['count', '', 'Count'],
 ];
+const ICICLE_KEYS = [
+  ['of-headline', 'names a stack'],
+  ['of-user', 'other code of yours'],
+  ['of-library', 'libraries'],
+];
 
-class Icicle {
+class Icicle extends Chart {
   constructor(model, state, widths) {
-    this.model = model;
-    this.state = state;
-    this.widths = widths;
-    this.grouped = model.stacks[0].group !== null;
-    this.tree = new CallTree(model);
-    this.texts = model.texted.all;
+    super();
+    const isGrouped = model.stacks[0].group !== null;
+    Object.assign(this, { model, state, widths, isGrouped, tree: new CallTree(model), texts: model.texts.all, zoom: 0, unfolded: new Set(), rects: [], levels: 1 });
     this.headlines = new Uint8Array(this.texts.length);
     for (const { frames, headline } of model.stacks) {
       for (const frame of frames) if (frame.text === headline) this.headlines[frame.id] = 1;
     }
-    this.zoom = 0;
-    this.unfolded = new Set();
-    this.rects = [];
-    this.cursor = null;
     this.hits = matchTexts(model, state.get('q'));
-    this.chart = canvasBox('', 200, (context, wide, tall, shown) => this.draw(context, shown));
-    this.note = readout('');
-    this.build();
+    const zoomIn = () => this.cursor && !this.cursor.rest && this.zoomTo(this.cursor.isAbove ? this.zoom : this.cursor.last);
+    const zoomOut = () => this.zoomTo(this.above());
+    this.keys = { '+': zoomIn, '=': zoomIn, '-': zoomOut, _: zoomOut, Home: () => this.reset() };
+    this.choice = choice('Width', widths.map(([key, , text]) => [key, text]), this.key, (width) => state.set({ width }));
+    this.out = button('Zoom out', zoomOut);
+    const swatch = ([kind, text]) => el('span', { class: 'key' }, el('span', { class: `swatch ${kind}` }), text);
+    const legend = isGrouped ? null : el('span', { class: 'keys legend' }, ICICLE_KEYS.map(swatch));
+    const toolbar = el('div', { class: 'toolbar' }, this.choice.node, this.out, button('Reset', this.keys.Home), legend);
+    this.id = 'icicle';
+    this.title = isGrouped ? 'Tree of groups' : 'Call tree';
+    const what = isGrouped
+      ? 'All groups in one tree. A click zooms in.'
+      : 'All call stacks in one tree, the outermost caller at the top. A click zooms into a frame, unfolds “… frames”, and chooses the stack where there is only one.';
+    const help = `${what} Keys: ← ↑ → ↓ move, Enter is a click, + and − zoom, Home resets.`;
+    this.node = section(this.id, this.title, help, toolbar, this.box, this.says);
+    this.redo();
   }
 
   get key() {
@@ -45,30 +56,7 @@ class Icicle {
     return this.widths.some(([of]) => of === key) ? key : this.widths[0][0];
   }
 
-  build() {
-    const options = this.widths.map(([key, , text]) => [key, text]);
-    this.choice = choice('Width', options, this.key, (width) => this.state.set({ width }));
-    this.out = el('button', { type: 'button', onclick: () => this.zoomTo(this.above()) }, 'Zoom out');
-    const reset = el('button', { type: 'button', onclick: () => this.reset() }, 'Reset');
-    const swatch = (kind, text) => el('span', { class: 'key' }, el('span', { class: `swatch ${kind}` }), text);
-    const keys = [swatch('of-headline', 'names a stack'), swatch('of-user', 'other code of yours'), swatch('of-library', 'libraries')];
-    const ofStacks =
-      'All call stacks in one tree, the outermost caller at the top. A click zooms into a frame, unfolds “… frames”, and chooses the ' +
-      'stack where there is only one. Keys: ← ↑ → ↓ move, Enter is a click, + and − zoom, Home resets.';
-    const ofGroups = 'All groups in one tree. A click zooms in. Keys: ← ↑ → ↓ move, Enter is a click, + and − zoom, Home resets.';
-    const legend = this.grouped ? null : el('span', { class: 'keys legend' }, keys);
-    const toolbar = el('div', { class: 'toolbar' }, this.choice.node, this.out, reset, legend);
-    this.title = this.grouped ? 'Tree of groups' : 'Call tree';
-    this.node = section('icicle', this.title, this.grouped ? ofGroups : ofStacks, toolbar, this.chart.box, this.note);
-    const { canvas } = this.chart;
-    canvas.addEventListener('pointermove', (event) => this.point(this.at(event)));
-    canvas.addEventListener('pointerleave', () => this.point(null));
-    canvas.addEventListener('click', (event) => this.choose(this.at(event)));
-    canvas.addEventListener('keydown', (event) => this.press(event));
-  }
-
-  at(event) {
-    const { x, y } = pointerAt(this.chart.canvas, event);
+  at(x, y) {
     return this.rects.find((rect) => rect.level === Math.floor(y / ICICLE_ROW) && x >= rect.x && x < rect.x + Math.max(1, rect.wide)) ?? null;
   }
 
@@ -76,29 +64,24 @@ class Icicle {
   layout(wide) {
     this.sums = this.tree.sum(this.key);
     this.rects = [{ level: 0, x: 0, wide, node: 0, last: 0, many: 0 }];
-    let level = 1;
     const above = this.tree.path(this.zoom).slice(1, -1);
-    if (above.length > 0) this.rects.push({ level: level++, x: 0, wide, node: above[0], last: above.at(-1), many: above.length, isAbove: true });
-    if (this.zoom !== 0) this.place(this.zoom, 0, wide, level);
-    else this.children(0, 0, wide, level).forEach((child) => this.place(...child));
+    if (above.length > 0) this.rects.push({ level: 1, x: 0, wide, node: above[0], last: above.at(-1), many: above.length, isAbove: true });
+    const level = this.rects.length;
+    this.placeAll(this.zoom === 0 ? this.children(0, 0, wide, level) : [[this.zoom, 0, wide, level]]);
     this.levels = this.rects.reduce((most, rect) => Math.max(most, rect.level + 1), 0);
     this.laidOut = wide;
     const same = ({ node, rest }) => this.cursor && node === this.cursor.node && rest === this.cursor.rest;
     this.cursor = this.rects.find(same) ?? null;
   }
 
-  place(...first) {
-    const work = [first];
+  placeAll(work) {
     while (work.length > 0) {
       const [node, x, wide, start] = work.pop();
       const chain = [node];
       for (let next = this.tree.only(node); next >= 0; next = this.tree.only(next)) chain.push(next);
-      let level = start;
-      for (const { from, to } of this.runs(chain)) {
-        this.rects.push({ level, x, wide, node: chain[from], last: chain[to], many: to > from ? to - from + 1 : 0 });
-        level += 1;
-      }
-      work.push(...this.children(chain.at(-1), x, wide, level));
+      const runs = this.runs(chain);
+      runs.forEach(([from, to], at) => this.rects.push({ level: start + at, x, wide, node: chain[from], last: chain[to], many: to > from ? to - from + 1 : 0 }));
+      work.push(...this.children(chain.at(-1), x, wide, start + runs.length));
     }
   }
 
@@ -113,9 +96,9 @@ class Icicle {
       let to = from;
       while (to < chain.length && !isKept(to)) to += 1;
       const isFolded = to - from >= ICICLE_FOLD && !this.unfolded.has(chain[from]);
-      if (isFolded) runs.push({ from, to: to - 1 });
-      else for (let at = from; at < to; at += 1) runs.push({ from: at, to: at });
-      if (to < chain.length) runs.push({ from: to, to });
+      if (isFolded) runs.push([from, to - 1]);
+      else for (let at = from; at < to; at += 1) runs.push([at, at]);
+      if (to < chain.length) runs.push([to, to]);
       from = to + 1;
     }
     return runs;
@@ -125,34 +108,26 @@ class Icicle {
   children(node, x, wide, level) {
     const sum = this.sums[node];
     if (!(sum > 0)) return [];
-    const shown = [];
-    let narrow = 0;
-    let narrowSum = 0;
-    for (let child = this.tree.firstChild[node]; child >= 0; child = this.tree.nextSibling[child]) {
-      if ((this.sums[child] / sum) * wide >= 1) {
-        shown.push(child);
-      } else if (this.sums[child] > 0) {
-        narrow += 1;
-        narrowSum += this.sums[child];
-      }
-    }
-    shown.sort((a, b) => this.sums[b] - this.sums[a] || a - b);
+    const all = this.tree.children(node).filter((child) => this.sums[child] > 0);
+    const isWide = (child) => (this.sums[child] / sum) * wide >= 1;
+    const narrow = all.filter((child) => !isWide(child));
+    const narrowSum = narrow.reduce((before, child) => before + this.sums[child], 0);
     let left = x;
-    const placed = shown.map((child) => {
+    const place = (child) => {
       const part = (this.sums[child] / sum) * wide;
       left += part;
       return [child, left - part, part, level];
-    });
+    };
+    const placed = all.filter(isWide).sort((a, b) => this.sums[b] - this.sums[a] || a - b).map(place);
     const rest = (narrowSum / sum) * wide;
-    if (rest >= 1) this.rects.push({ level, x: left, wide: rest, node, last: node, many: 0, rest: narrow, restSum: narrowSum });
+    if (rest >= 1) this.rects.push({ level, x: left, wide: rest, node, last: node, many: 0, rest: narrow.length, restSum: narrowSum });
     return placed;
   }
 
   paint() {
-    const wide = this.chart.canvas.clientWidth;
-    if (wide === 0) return;
-    if (this.laidOut !== wide) this.layout(wide);
-    this.chart.paint(this.levels * ICICLE_ROW + 1);
+    const wide = this.canvas.clientWidth;
+    if (wide > 0 && this.laidOut !== wide) this.layout(wide);
+    super.paint(this.levels * ICICLE_ROW + 1);
   }
 
   redo() {
@@ -160,28 +135,26 @@ class Icicle {
     this.out.disabled = this.zoom === 0;
     const [, name] = this.widths.find(([key]) => key === this.key);
     const all = this.value(this.key, this.tree.sum(this.key)[0]);
-    const label = `${this.title}, ${this.many(this.model.stacks.length)}, as wide as ${name || 'count'}, ${all} in all`;
-    this.chart.canvas.setAttribute('aria-label', label);
+    this.canvas.setAttribute('aria-label', `${this.title}, ${this.stacks(this.model.stacks.length)}, as wide as ${name || 'count'}, ${all} in all`);
     this.paint();
     this.say();
   }
 
-  name({ node, last, many, rest, isAbove }) {
+  name({ node, last, many: folded, rest, isAbove }) {
     if (rest) return `… ${count(rest)} narrow ones`;
-    if (node === 0) return this.grouped ? 'all groups' : 'all stacks';
-    if (isAbove) return `… ${count(many)} ${many === 1 ? 'caller' : 'callers'} above`;
-    return many > 0 ? `… ${count(many)} frames` : shortFrame(this.texts[this.tree.frame[last]].text);
+    if (node === 0) return this.isGrouped ? 'all groups' : 'all stacks';
+    if (isAbove) return `… ${many(folded, 'caller')} above`;
+    return folded > 0 ? `… ${count(folded)} frames` : shortFrame(this.texts[this.tree.frame[last]].text);
   }
 
-  draw(context, shown) {
+  draw(context, width, height, shown) {
     const chosen = this.model.stacks[this.state.get('stack')];
     const path = new Set(chosen ? this.tree.path(this.tree.leafOf[chosen.id]) : []);
-    const outlined = [];
     for (const rect of this.rects) {
       const frame = this.tree.frame[rect.last];
       const plain = rect.node === 0 || rect.many > 0 || rect.rest;
       const isHeadline = !plain && this.headlines[frame] === 1;
-      const isUser = !plain && (this.grouped || this.texts[frame].user);
+      const isUser = !plain && (this.isGrouped || this.texts[frame].user);
       const top = rect.level * ICICLE_ROW;
       const wide = Math.max(1, rect.wide - 1);
       context.fillStyle = isHeadline || isUser ? shown.accent : shown.line;
@@ -193,60 +166,42 @@ class Icicle {
         context.fillStyle = isHeadline ? shown.panel : isUser ? shown.fg : shown.muted;
         context.fillText(rect.text, rect.x + 4, top + ICICLE_ROW / 2);
       }
-      if (!plain && this.hits?.[frame]) {
-        context.fillStyle = shown.mark;
-        context.fillRect(rect.x, top + ICICLE_ROW - 4, wide, 3);
-      }
-      if (!rect.rest && rect.node !== 0 && path.has(rect.last)) outlined.push(rect);
+      context.fillStyle = shown.mark;
+      if (!plain && this.hits?.[frame]) context.fillRect(rect.x, top + ICICLE_ROW - 4, wide, 3);
     }
+    const outline = ({ x, wide, level }) => context.strokeRect(x + 1, level * ICICLE_ROW + 1, Math.max(1, wide - 3), ICICLE_ROW - 3);
     context.lineWidth = 2;
     context.strokeStyle = shown.mark;
-    for (const { x, wide, level } of outlined) context.strokeRect(x + 1, level * ICICLE_ROW + 1, Math.max(1, wide - 3), ICICLE_ROW - 3);
-    if (!this.cursor) return;
+    this.rects.filter(({ rest, node, last }) => !rest && node !== 0 && path.has(last)).forEach(outline);
     context.strokeStyle = shown.fg;
-    context.strokeRect(this.cursor.x + 1, this.cursor.level * ICICLE_ROW + 1, Math.max(1, this.cursor.wide - 3), ICICLE_ROW - 3);
+    if (this.cursor) outline(this.cursor);
   }
 
   value(key, n) {
     return key === 'count' ? `${count(n)} kernels` : duration(n);
   }
 
-  many(n) {
-    return `${count(n)} ${this.grouped ? 'group' : 'stack'}${n === 1 ? '' : 's'}`;
+  /** All sums of a node. */
+  values(node) {
+    return this.widths.map(([key, word]) => `${word} ${this.value(key, this.tree.sum(key)[node])}`.trim()).join(', ');
   }
 
-  point(rect) {
-    if (rect === this.cursor) return;
-    this.cursor = rect;
-    this.paint();
-    this.say();
+  stacks(n) {
+    return many(n, this.isGrouped ? 'group' : 'stack');
   }
 
-  say() {
-    const { cursor } = this;
-    if (!cursor) {
-      const stacks = this.many(this.model.stacks.length);
-      this.note.textContent = `${stacks}, ${this.widths.map(([key, name]) => `${name} ${this.value(key, this.tree.sum(key)[0])}`.trim()).join(', ')}`;
-      return;
-    }
-    const of = (node) => visible(this.texts[this.tree.frame[node]].text);
+  text(rect) {
+    if (!rect) return `${this.stacks(this.model.stacks.length)}, ${this.values(0)}`;
+    const { node, last, many: folded, rest, restSum } = rect;
     const all = this.tree.sum(this.key)[0];
-    if (cursor.rest) {
-      const sum = `${this.value(this.key, cursor.restSum)}, ${percent(cursor.restSum / all)}`;
-      this.note.textContent = `${count(cursor.rest)} frames narrower than a pixel: ${sum}`;
-      return;
-    }
-    const run = () => `${count(cursor.many)} frames, from ${of(cursor.node)} to ${of(cursor.last)}`;
-    const name = cursor.node === 0 ? this.name(cursor) : cursor.many > 1 ? run() : of(cursor.last);
-    const numbers = this.widths.map(([key, word]) => `${word} ${this.value(key, this.tree.sum(key)[cursor.last])}`.trim());
-    const below = this.tree.below[cursor.last];
-    const share = `${percent(this.tree.sum(this.key)[cursor.last] / all)} of all`;
-    this.note.textContent = `${name} · ${numbers.join(', ')} · ${share} · ${this.many(below)}`;
+    if (rest) return `${count(rest)} frames narrower than a pixel: ${this.value(this.key, restSum)}, ${percent(restSum / all)}`;
+    const of = (at) => visible(this.texts[this.tree.frame[at]].text);
+    const name = node === 0 ? this.name(rect) : folded > 1 ? `${count(folded)} frames, from ${of(node)} to ${of(last)}` : of(last);
+    return `${name} · ${this.values(last)} · ${percent(this.tree.sum(this.key)[last] / all)} of all · ${this.stacks(this.tree.below[last])}`;
   }
 
-  choose(rect) {
-    if (!rect || rect.rest) return;
-    this.cursor = rect;
+  pick(rect) {
+    if (rect.rest) return;
     if (rect.isAbove) return this.zoomTo(this.above());
     if (rect.many > 1) {
       this.unfolded.add(rect.node);
@@ -277,26 +232,13 @@ class Icicle {
     this.zoomTo(0);
   }
 
-  press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const { key } = event;
-    const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-    if (moves[key]) this.move(...moves[key]);
-    else if (key === 'Enter' || key === ' ') this.choose(this.cursor);
-    else if ((key === '+' || key === '=') && this.cursor && !this.cursor.rest) this.zoomTo(this.cursor.isAbove ? this.zoom : this.cursor.last);
-    else if (key === '-' || key === '_') this.zoomTo(this.above());
-    else if (key === 'Home') this.reset();
-    else return;
-    event.preventDefault();
-  }
-
   move(right, down) {
     const now = this.cursor;
-    if (!now) return this.point(this.rects[0]);
+    if (!now) return this.hover(this.rects[0]);
     const row = this.rects.filter((rect) => rect.level === now.level + down).sort((a, b) => a.x - b.x);
-    if (right !== 0) return this.point(row[row.indexOf(now) + right] ?? now);
+    if (right !== 0) return this.hover(row[row.indexOf(now) + right] ?? now);
     const inside = row.filter((rect) => (down > 0 ? rect.x >= now.x - 0.01 && rect.x < now.x + now.wide : rect.x <= now.x + 0.01));
-    this.point((down > 0 ? inside[0] : inside.at(-1)) ?? now);
+    this.hover((down > 0 ? inside[0] : inside.at(-1)) ?? now);
   }
 
   update(state, changed) {
@@ -307,22 +249,12 @@ class Icicle {
       this.paint();
     }
     if (!changed.has('q')) return;
+    // A search applies to the table first; the drawing follows when the user stops typing.
     clearTimeout(this.searching);
-    this.searching = setTimeout(() => this.search(), 80);
-  }
-
-  // A search applies to the table first; the drawing follows when the user stops typing.
-  search() {
-    this.hits = matchTexts(this.model, this.state.get('q'));
-    this.redo();
-  }
-
-  // Computes sums while the page is idle.
-  warm() {
-    for (const [key] of this.widths.filter(([of]) => !this.tree.sums.has(of)).slice(0, 1)) {
-      this.tree.sum(key);
-      setTimeout(() => this.warm(), 30);
-    }
+    this.searching = setTimeout(() => {
+      this.hits = matchTexts(this.model, state.get('q'));
+      this.redo();
+    }, 80);
   }
 }
 
@@ -330,13 +262,5 @@ class Icicle {
 export function mountIcicle(model, state) {
   const widths = ICICLE_WIDTHS.filter(([key]) => model.stacks.some((stack) => stack[key] > 0));
   if (widths.length === 0 || model.stacks.every((stack) => stack.frames.length === 0)) return null;
-  const icicle = new Icicle(model, state, widths);
-  setTimeout(() => icicle.warm(), 300);
-  return {
-    id: 'icicle',
-    title: icicle.title,
-    node: icicle.node,
-    update: (now, changed) => icicle.update(now, changed),
-    paint: () => icicle.redo(),
-  };
+  return new Icicle(model, state, widths);
 }

@@ -5,7 +5,7 @@
 // `split(row)`, a bar has the first ink for so long and then that of `ink`. With `strip`, rows of another table are a thin bar below. `side` labels are
 // beside the lane, others above it. `isMarked(row, choice)` outlines what is chosen.
 
-import { channels, fitText } from './canvas.js';
+import { channels, drawPixels, firstThat, fitText } from './canvas.js';
 
 const LANE_LABEL = 15;
 const LANE_GAP = 7;
@@ -27,17 +27,6 @@ export function lane(rows, table, more) {
   return { rows: list, table, ends, ...more };
 }
 
-/** The first of n numbers that fits, or n if none does. Every number after one that fits must fit as well. */
-function firstThat(n, fits) {
-  let [low, high] = [0, n];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (fits(middle)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
-
 /** Lanes below each other. A cursor is `{lane, of}`: a lane and the place of a row in it. */
 export class Lanes {
   constructor({ steps, lanes, ...source }) {
@@ -57,106 +46,103 @@ export class Lanes {
     return [firstThat(rows.length, (at) => ends[at] >= from), firstThat(rows.length, (at) => start[rows[at]] > to)];
   }
 
-  draw(context, at, shown, choice) {
-    const scale = (at.right - at.left) / (at.to - at.from);
-    const x = (time) => (time - at.from) * scale;
-    this.drawSteps(context, at, shown, x);
+  /** How a time becomes a pixel, from the left of the window. */
+  scale({ left, right, from, to }) {
+    return (time) => (time - from) * ((right - left) / (to - from));
+  }
+
+  draw(context, window, shown, choice) {
+    const at = { ...window, x: this.scale(window), wide: window.right - window.left };
+    this.drawSteps(context, at, shown);
     const every = Math.ceil(14 / Math.max(1, this.lanes.find(({ side }) => side)?.tall ?? 14));
-    let side = 0;
+    const labelled = this.lanes.filter(({ side, label }) => side && label).filter((_, place) => place % every === 0);
     for (const of of this.lanes) {
       const range = this.rowsIn(of, at.from, at.to);
-      this.drawBars(context, at, shown, of, range, x);
-      this.drawMarks(context, at, shown, of, range, x, choice);
-      this.drawNames(context, at, shown, of, range, x);
+      this.drawBars(context, at, shown, of, range);
+      this.drawMarks(context, at, shown, of, range, choice);
+      this.drawNames(context, at, shown, of, range);
       context.fillStyle = shown.muted;
-      if (!of.side) context.fillText(fitText(context, of.label, at.right - at.left), at.left, at.top + of.y + LANE_LABEL / 2);
-      else if (of.label && side++ % every === 0) {
-        context.textAlign = 'right';
-        context.fillText(of.label, at.left - 6, at.top + of.bar + Math.max(5, of.tall / 2));
-        context.textAlign = 'left';
-      }
+      if (!of.side) context.fillText(fitText(context, of.label, at.wide), at.left, at.top + of.y + LANE_LABEL / 2);
+      context.textAlign = 'right';
+      if (labelled.includes(of)) context.fillText(of.label, at.left - 6, at.top + of.bar + Math.max(5, of.tall / 2));
+      context.textAlign = 'left';
     }
-    this.ties?.(choice, at.from, at.to).forEach((tie) => this.drawTie(context, at, shown, tie, x));
+    this.ties?.(choice, at.from, at.to).forEach((tie) => this.drawTie(context, at, shown, tie));
   }
 
   /** Draws where steps are, and their names where there is room. */
-  drawSteps(context, at, shown, x) {
+  drawSteps(context, at, shown) {
     let until = -3;
+    context.fillStyle = shown.muted;
     for (const step of this.steps) {
-      const [x0, x1] = [Math.max(0, x(step.start)), Math.min(at.right - at.left, x(step.start + step.dur))];
-      if (x1 < 0 || x0 > at.right - at.left || x0 - until < 3) continue;
+      const [x0, x1] = [Math.max(0, at.x(step.start)), Math.min(at.wide, at.x(step.start + step.dur))];
+      if (x1 < 0 || x0 > at.wide || x0 - until < 3) continue;
       until = x0;
-      context.fillStyle = shown.muted;
       context.fillRect(at.left + x0, at.top + 1, 1, STEP_ROW - 5);
       context.fillRect(at.left + x0, at.top + 1, Math.max(1, x1 - x0 - 1), 1);
       if (x1 - x0 > 24) context.fillText(fitText(context, step.name, x1 - x0 - 8), at.left + x0 + 4, at.top + STEP_ROW / 2);
     }
   }
 
-  drawBars(context, at, shown, of, [first, last], x) {
-    const wide = Math.ceil(at.right - at.left);
+  drawBars(context, at, shown, of, [first, last]) {
+    const wide = Math.ceil(at.wide);
     const { start, dur } = of.table;
     const sums = of.inks.map(() => new Float32Array(wide));
-    for (let place = first; place < last; place += 1) {
-      const row = of.rows[place];
+    for (const row of of.rows.subarray(first, last)) {
       const split = of.split ? of.split(row) : 0;
-      if (split > 0) cover(sums[0], x(start[row]), x(start[row] + split));
-      cover(sums[of.ink(row)], x(start[row] + split), x(start[row] + dur[row]));
+      if (split > 0) cover(sums[0], at.x(start[row]), at.x(start[row] + split));
+      cover(sums[of.ink(row)], at.x(start[row] + split), at.x(start[row] + dur[row]));
     }
-    const strip = of.strip ? new Float32Array(wide) : null;
-    for (const part of of.strip?.rows ?? []) cover(strip, x(of.strip.start[part]), x(of.strip.start[part] + of.strip.dur[part]));
-    const image = new ImageData(wide, of.tall + (strip ? LANE_STRIP : 0));
+    const strip = new Float32Array(wide);
+    for (const part of of.strip?.rows ?? []) cover(strip, at.x(of.strip.start[part]), at.x(of.strip.start[part] + of.strip.dur[part]));
+    const tall = of.tall + (of.strip ? LANE_STRIP : 0);
     const inks = of.inks.map((name) => channels(shown[name]));
-    for (let pixel = 0; pixel < wide; pixel += 1) {
-      // The first kind is what others are rare among: a quarter as much of another kind gives its colour.
-      const isSeen = (sum, kind) => kind > 0 && sum[pixel] > 0 && sum[pixel] >= sums[0][pixel] * 0.25;
-      const share = sums.reduce((all, sum) => all + sum[pixel], 0);
-      if (share > 0) putColumn(image, pixel, 0, of.tall, inks[Math.max(0, sums.findIndex(isSeen))], Math.min(1, share));
-      if (strip?.[pixel] > 0) putColumn(image, pixel, of.tall + 1, of.tall + LANE_STRIP, channels(shown[of.strip.ink]), Math.min(1, strip[pixel]));
-    }
-    const canvas = document.createElement('canvas');
-    Object.assign(canvas, { width: wide, height: image.height });
-    canvas.getContext('2d').putImageData(image, 0, 0);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(canvas, at.left, at.top + of.bar);
+    drawPixels(context, [wide, tall], [at.left, at.top + of.bar, wide, tall], (pixels) => {
+      const put = (x, top, bottom, [red, green, blue], share) => {
+        const strength = 255 * (0.3 + 0.7 * Math.min(1, share));
+        for (let y = top; y < bottom; y += 1) pixels.set([red, green, blue, strength], (y * wide + x) * 4);
+      };
+      for (let pixel = 0; pixel < wide; pixel += 1) {
+        // The first kind is what others are rare among: a quarter as much of another kind gives its colour.
+        const isSeen = (sum, kind) => kind > 0 && sum[pixel] > 0 && sum[pixel] >= sums[0][pixel] * 0.25;
+        const share = sums.reduce((all, sum) => all + sum[pixel], 0);
+        if (share > 0) put(pixel, 0, of.tall, inks[Math.max(0, sums.findIndex(isSeen))], share);
+        if (strip[pixel] > 0) put(pixel, of.tall + 1, tall, channels(shown[of.strip.ink]), strip[pixel]);
+      }
+    });
   }
 
   /** Outlines what is chosen and what was searched for; marks it where it is too narrow. */
-  drawMarks(context, at, shown, of, [first, last], x, choice) {
+  drawMarks(context, at, shown, of, [first, last], choice) {
     if (!of.isMarked || (choice.isNone && !this.found)) return;
-    const wide = at.right - at.left;
     const ticks = [new Set(), new Set()];
     const y = at.top + of.bar;
-    for (let place = first; place < Math.min(last, first + MARKS_MOST); place += 1) {
-      const row = of.rows[place];
+    for (const row of of.rows.subarray(first, Math.min(last, first + MARKS_MOST))) {
       const isFound = of.isFound?.(row, this.found) ?? false;
       if (!isFound && (choice.isNone || !of.isMarked(row, choice))) continue;
-      const [x0, x1] = [x(of.table.start[row]), x(of.table.start[row] + of.table.dur[row])];
-      ticks[Number(isFound)].add(Math.min(wide, Math.max(0, Math.round((x0 + x1) / 2))));
+      const [x0, x1] = [at.x(of.table.start[row]), at.x(of.table.start[row] + of.table.dur[row])];
+      ticks[Number(isFound)].add(Math.min(at.wide, Math.max(0, Math.round((x0 + x1) / 2))));
       if (x1 - x0 <= 2 || of.tall < 4) continue;
       context.strokeStyle = isFound ? shown.fg : shown.mark;
-      context.strokeRect(at.left + Math.max(-1, x0), y + 0.5, Math.min(wide + 2, x1) - Math.max(-1, x0), of.tall - 1);
+      context.strokeRect(at.left + Math.max(-1, x0), y + 0.5, Math.min(at.wide + 2, x1) - Math.max(-1, x0), of.tall - 1);
     }
     ticks.forEach((pixels, isFound) => {
       context.fillStyle = isFound ? shown.fg : shown.mark;
       // Triangles side by side would be a bar over the lane's label.
-      const isDense = pixels.size * TICK_WIDTH > wide / 2 || of.side;
+      const isDense = pixels.size * TICK_WIDTH > at.wide / 2 || of.side;
       pixels.forEach((pixel) => (isDense ? context.fillRect(at.left + pixel, y - 3, 1, 2) : drawTick(context, at.left + pixel, y - 1)));
     });
-    if (of.isChosen?.(choice)) {
-      context.strokeStyle = shown.mark;
-      context.strokeRect(at.left - 1.5, y - 1.5, wide + 3, of.tall + 3);
-    }
+    context.strokeStyle = shown.mark;
+    if (of.isChosen?.(choice)) context.strokeRect(at.left - 1.5, y - 1.5, at.wide + 3, of.tall + 3);
   }
 
   /** Draws where wide bars begin, and their names. */
-  drawNames(context, at, shown, of, [first, last], x) {
+  drawNames(context, at, shown, of, [first, last]) {
     if (last - first > NAMES_MOST || of.tall < 12) return;
     context.font = '11px system-ui, sans-serif';
-    for (let place = first; place < last; place += 1) {
-      const row = of.rows[place];
-      const begin = of.table.start[row] + (of.split ? of.split(row) : 0);
-      const [x0, x1] = [Math.max(0, x(begin)), Math.min(at.right - at.left, x(of.table.start[row] + of.table.dur[row]))];
+    for (const row of of.rows.subarray(first, last)) {
+      const { start, dur } = of.table;
+      const [x0, x1] = [Math.max(0, at.x(start[row] + (of.split ? of.split(row) : 0))), Math.min(at.wide, at.x(start[row] + dur[row]))];
       context.fillStyle = shown.panel;
       if (x1 - x0 > 5) context.fillRect(at.left + x0 - 0.5, at.top + of.bar, 1, of.tall);
       if (x1 - x0 < of.least) continue;
@@ -167,10 +153,10 @@ export class Lanes {
   }
 
   /** Draws a line from a launch to its kernel, both cursors. */
-  drawTie(context, at, shown, [from, to], x) {
-    const point = ({ lane: of, of: place }, below) => {
-      const { bar, tall, table, rows } = this.lanes[of];
-      return [at.left + x(table.start[rows[place]]), at.top + bar + (below ? tall : 0)];
+  drawTie(context, at, shown, [from, to]) {
+    const point = (item, below) => {
+      const [{ bar, tall }] = this.rowOf(item);
+      return [at.left + at.x(this.startOf(item)), at.top + bar + (below ? tall : 0)];
     };
     context.strokeStyle = shown.mark;
     context.beginPath();
@@ -180,14 +166,13 @@ export class Lanes {
   }
 
   /** Draws what the cursor is on, and the lines between a launch and its kernels. */
-  drawItem(context, at, shown, item) {
-    const { bar, tall, table, rows } = this.lanes[item.lane];
-    const row = rows[item.of];
-    const x = (time) => (time - at.from) * ((at.right - at.left) / (at.to - at.from));
-    const [x0, x1] = [x(table.start[row]), x(table.start[row] + table.dur[row])];
+  drawItem(context, window, shown, item) {
+    const [{ bar, tall }] = this.rowOf(item);
+    const at = { ...window, x: this.scale(window) };
+    const [x0, x1] = [at.x(this.startOf(item)), at.x(this.endOf(item))];
     context.strokeStyle = shown.fg;
     context.strokeRect(at.left + x0 - 1, at.top + bar - 1, Math.max(2, x1 - x0 + 2), tall + 2);
-    this.tiesOf?.(item).forEach((tie) => this.drawTie(context, at, shown, tie, x));
+    this.tiesOf?.(item).forEach((tie) => this.drawTie(context, at, shown, tie));
   }
 
   at(y, time, within) {
@@ -251,11 +236,6 @@ export class Lanes {
     const [of, row] = this.rowOf(item);
     return of.text(row);
   }
-}
-
-function putColumn(image, x, top, bottom, ink, share) {
-  const strength = 255 * (0.3 + 0.7 * share);
-  for (let y = top; y < bottom; y += 1) image.data.set([ink[0], ink[1], ink[2], strength], (y * image.width + x) * 4);
 }
 
 /** Adds how much of each pixel is covered. */

@@ -1,9 +1,9 @@
 // A matrix as colours: ranks by steps, or ranks by the ranks that they waited for. What is smaller than a pixel or a row shows its maximum, so that a
 // single bad rank stays visible.
 
-import { canvasBox, drawRamp, fitText, gridChart, ramp, rampAt, readout } from './canvas.js';
+import { Chart, channels, drawPixels, fitText } from './canvas.js';
 import { choice, el, section } from './dom.js';
-import { count, duration, visible } from './format.js';
+import { count, duration, percent, visible } from './format.js';
 import { heatCells, heatOrder, stepLabels } from './order.js';
 import { worstCollective } from './rank_lanes.js';
 
@@ -21,43 +21,31 @@ const MATRIX_MEASURES = [
 ];
 
 /**
- * A matrix of a source: `{id, title, help, rows, columns, order, measures: [[key, label, values]], side: [[name, ink, sums]], text(row, column, value,
- * label), choose(row, column), marked(): {row, column, late}}`. `values` are by row, then by column; `order` is that of rows.
+ * A matrix of a source: `{id, title, help, rows, columns, order, measures: [[key, label, values]], side: [[name, sums]], name(row, column, value, label),
+ * choose(row, column), marked(): {row, column, late}}`. `values` are by row, then by column; `order` is that of rows.
  */
-class Matrix {
+class Matrix extends Chart {
   constructor(source, state) {
-    Object.assign(this, source, { state, cursor: null, cache: new Map() });
-    this.place = new Map(this.order.map((row, at) => [row, at]));
-    const shows = ([, , values]) => values.some((value) => value > 0);
-    this.first = (this.measures.find(shows) ?? this.measures[0])[0];
+    super();
+    Object.assign(this, source, { state, place: new Map(source.order.map((row, at) => [row, at])) });
     const options = this.measures.map(([key, label]) => [key, label]);
     this.switch = options.length < 2 ? null : choice('Show', options, this.measure()[0], (measure) => state.set({ measure }));
-    this.chart = canvasBox('', 300, (...painted) => this.draw(...painted));
-    this.says = readout('');
-    gridChart(this.chart.canvas, {
-      point: (x, y, isChosen) => this.point(x, y, isChosen),
-      leave: () => this.hover(null),
-      choose: () => this.cursor && this.pick(this.cursor),
-      move: (columns, rows) => this.move(columns, rows),
-    });
+    this.keys = { PageUp: () => this.move(0, -20), PageDown: () => this.move(0, 20) };
     const toolbar = this.switch ? el('div', { class: 'toolbar' }, this.switch.node) : null;
-    this.node = section(this.id, this.title, `${this.help} ← → ↑ ↓ move, Enter chooses.`, toolbar, this.chart.box, this.says);
+    this.node = section(this.id, this.title, `${this.help} ← → ↑ ↓ move, Enter chooses.`, toolbar, this.box, this.says);
     this.say();
   }
 
-  view() {
-    return { id: this.id, title: this.title, node: this.node, update: (_, changed) => this.update(changed), paint: () => this.chart.paint() };
-  }
-
+  /** What is shown: what the address names, else the first that is not all zero. */
   measure() {
-    const of = (key) => this.measures.find(([known]) => known === key);
-    return of(this.state.get('measure')) ?? of(this.first);
+    const shows = ([, , values]) => values.some((value) => value > 0);
+    return this.measures.find(([key]) => key === this.state.get('measure')) ?? this.measures.find(shows) ?? this.measures[0];
   }
 
-  update(changed) {
+  update(_, changed) {
     if (!['measure', 'rank', 'step', 'stack'].some((key) => changed.has(key))) return;
     this.switch?.show(this.measure()[0]);
-    this.chart.paint();
+    this.paint();
     this.say();
   }
 
@@ -77,42 +65,31 @@ class Matrix {
   cells(grid) {
     const [key, , values] = this.measure();
     const known = `${key} ${grid.rows} ${grid.stepsPerColumn}`;
-    if (this.cache.get('key') !== known) {
-      const cells = heatCells(values, this.order, this.rows.length, this.columns.length, grid);
+    if (this.known !== known) {
       const most = values.reduce((largest, value) => Math.max(largest, value), 0);
-      this.cache.set('key', known).set('cells', { ...cells, most });
+      Object.assign(this, { known, found: { ...heatCells(values, this.order, this.rows.length, this.columns.length, grid), most } });
     }
-    return this.cache.get('cells');
+    return this.found;
   }
 
   draw(context, width, height, shown) {
     const grid = this.grid(width);
     const names = this.names(context, grid);
     const tall = Math.ceil(grid.bottom + names.high);
-    if (Math.abs(tall - height) > 0.5) return void this.chart.paint(tall);
-    this.drawn = grid;
-    const cells = this.cells(grid);
+    if (Math.abs(tall - height) > 0.5) return void this.paint(tall);
+    this.grids = grid;
+    const { max, most } = this.cells(grid);
     const scale = ramp(shown, this.measure()[0]);
-    this.drawCells(context, grid, cells, scale);
-    drawRamp(context, scale, grid.left, 6, Math.round(Math.min(200, width / 4)), ['0', duration(cells.most), duration(cells.most / 4)], shown);
+    drawPixels(context, [grid.columns, grid.rows], [grid.left, MATRIX_TOP, grid.right - grid.left, grid.bottom - MATRIX_TOP], (pixels) =>
+      max.forEach((value, cell) => pixels.set([...scale[shareAt(value / most)], 255], cell * 4)),
+    );
+    drawRamp(context, scale, grid.left, Math.round(Math.min(200, width / 4)), most, shown);
     this.drawFrame(context, grid, shown);
     this.drawNames(context, grid, names);
     this.drawSides(context, grid, shown);
     this.drawChosen(context, grid, shown);
     const size = `${count(this.rows.length)} ranks by ${count(this.columns.length)} ${this.noun}`;
-    this.chart.canvas.setAttribute('aria-label', `${this.title}: ${this.measure()[1]}, ${size}; the most is ${duration(cells.most)}`);
-  }
-
-  drawCells(context, grid, { max, most }, scale) {
-    const image = new ImageData(grid.columns, grid.rows);
-    max.forEach((value, cell) => {
-      const from = rampAt(most > 0 ? value / most : 0);
-      image.data.set([scale[from], scale[from + 1], scale[from + 2], 255], cell * 4);
-    });
-    const small = el('canvas', { width: grid.columns, height: grid.rows });
-    small.getContext('2d').putImageData(image, 0, 0);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(small, grid.left, MATRIX_TOP, grid.right - grid.left, grid.bottom - MATRIX_TOP);
+    this.canvas.setAttribute('aria-label', `${this.title}: ${this.measure()[1]}, ${size}; the most is ${duration(most)}`);
   }
 
   drawFrame(context, grid, shown) {
@@ -126,8 +103,7 @@ class Matrix {
     context.fillStyle = shown.muted;
     context.textAlign = 'right';
     context.fillText('rank', grid.left - 8, MATRIX_TOP - 12);
-    const every = Math.ceil(15 / grid.tall);
-    for (let row = 0; row < grid.rows; row += every) {
+    for (let row = 0; row < grid.rows; row += Math.ceil(15 / grid.tall)) {
       context.fillText(String(this.rows[this.order[row * grid.ranksPerRow]]), grid.left - 8, MATRIX_TOP + (row + 0.5) * grid.tall + 0.5);
     }
   }
@@ -149,23 +125,23 @@ class Matrix {
     for (let column = 0; column < grid.columns; column += every) {
       const x = grid.left + (column + 0.5) * grid.wide;
       const half = context.measureText(texts[column]).width / 2;
-      if (!isUpright) context.fillText(texts[column], Math.min(Math.max(x, grid.left + half), grid.right - half), grid.bottom + 12);
-      else {
-        context.save();
+      context.save();
+      if (isUpright) {
         context.translate(x, grid.bottom + 6);
         context.rotate(-Math.PI / 2);
         context.fillText(fitText(context, texts[column], MATRIX_UPRIGHT), 0, 0);
-        context.restore();
+      } else {
+        context.fillText(texts[column], Math.min(Math.max(x, grid.left + half), grid.right - half), grid.bottom + 12);
       }
+      context.restore();
     }
     context.textAlign = 'left';
   }
 
   /** What each row has in all, as bars. */
   drawSides(context, grid, shown) {
-    if (grid.side === 0) return;
     const wide = (grid.side - 20) / this.side.length - 8;
-    this.side.forEach(([name, sums], at) => {
+    for (const [at, [name, sums]] of grid.side > 0 ? this.side.entries() : []) {
       const left = grid.right + 12 + at * (wide + 8);
       const most = sums.reduce((before, value) => Math.max(before, value), 0);
       context.fillStyle = shown.muted;
@@ -173,11 +149,10 @@ class Matrix {
       context.fillText(fitText(context, duration(most), wide), left, MATRIX_TOP - 12);
       context.fillStyle = shown[name];
       for (let row = 0; row < grid.rows && most > 0; row += 1) {
-        let value = 0;
-        for (let of = row * grid.ranksPerRow; of < Math.min((row + 1) * grid.ranksPerRow, this.rows.length); of += 1) value = Math.max(value, sums[this.order[of]]);
+        const value = Math.max(...this.order.slice(row * grid.ranksPerRow, (row + 1) * grid.ranksPerRow).map((of) => sums[of]));
         context.fillRect(left, MATRIX_TOP + row * grid.tall + 0.5, (value / most) * wide, grid.tall - 1);
       }
-    });
+    }
   }
 
   drawChosen(context, grid, shown) {
@@ -206,47 +181,32 @@ class Matrix {
     if (this.cursor) context.strokeRect(grid.left + this.cursor.column * grid.wide - 0.5, MATRIX_TOP + this.cursor.row * grid.tall - 0.5, grid.wide + 1, grid.tall + 1);
   }
 
-  point(x, y, isChosen) {
-    const grid = this.drawn;
-    if (!grid) return;
-    const [column, row] = [Math.floor((x - grid.left) / grid.wide), Math.floor((y - MATRIX_TOP) / grid.tall)];
-    const isIn = row >= 0 && row < grid.rows && column >= 0 && column < grid.columns;
-    this.hover(isIn ? { row, column } : null);
-    if (isChosen && isIn) this.pick({ row, column });
+  at(x, y) {
+    const { left, wide, tall, rows, columns } = this.grids ?? {};
+    const [column, row] = [Math.floor((x - left) / wide), Math.floor((y - MATRIX_TOP) / tall)];
+    return row >= 0 && row < rows && column >= 0 && column < columns ? { row, column } : null;
   }
 
-  hover(cell) {
-    if (cell?.row === this.cursor?.row && cell?.column === this.cursor?.column) return;
-    this.cursor = cell;
-    this.chart.paint();
-    this.say();
-  }
-
-  move(columns, rows) {
-    const grid = this.drawn;
-    if (!grid) return;
+  move(right, down) {
+    const { rows, columns } = this.grids ?? { rows: 1, columns: 1 };
     const within = (value, n) => Math.min(Math.max(value, 0), n - 1);
-    const from = this.cursor ?? { row: rows < 0 ? grid.rows : rows > 0 ? -1 : 0, column: columns < 0 ? grid.columns : columns > 0 ? -1 : 0 };
-    this.hover({ row: within(from.row + rows, grid.rows), column: within(from.column + columns, grid.columns) });
+    const from = this.cursor ?? { row: down < 0 ? rows : down > 0 ? -1 : 0, column: right < 0 ? columns : right > 0 ? -1 : 0 };
+    this.hover({ row: within(from.row + down, rows), column: within(from.column + right, columns) });
   }
 
   /** The row and column with the most of a cell, and that. */
   worst({ row, column }) {
-    const grid = this.drawn;
-    const cells = this.cells(grid);
-    const at = row * grid.columns + column;
-    const [of, step] = cells.rank[at] > 0 ? [cells.rank[at] - 1, cells.step[at]] : [this.order[row * grid.ranksPerRow], column * grid.stepsPerColumn];
-    return [of, step, cells.max[at]];
+    const { columns, ranksPerRow, stepsPerColumn } = this.grids;
+    const { rank, step, max } = this.cells(this.grids);
+    const at = row * columns + column;
+    return rank[at] > 0 ? [rank[at] - 1, step[at], max[at]] : [this.order[row * ranksPerRow], column * stepsPerColumn, max[at]];
   }
 
-  say() {
+  text(cell) {
     const [, label, values] = this.measure();
-    if (this.cursor && this.drawn) {
-      this.says.textContent = this.text(...this.worst(this.cursor), label);
-      return;
-    }
+    if (cell && this.grids) return this.name(...this.worst(cell), label);
     const at = values.indexOf(values.reduce((most, value) => Math.max(most, value), 0));
-    this.says.textContent = `The most: ${this.text(Math.floor(at / this.columns.length), at % this.columns.length, values[at], label)}`;
+    return `The most: ${this.name(Math.floor(at / this.columns.length), at % this.columns.length, values[at], label)}`;
   }
 
   pick(cell) {
@@ -255,13 +215,44 @@ class Matrix {
   }
 }
 
+/** 256 colours from the chart's background to a colour, and on towards the text's, with monotonic lightness: red, green and blue of each. */
+function ramp(shown, name) {
+  const stops = [channels(shown.panel), channels(shown[name]), channels(shown.fg)];
+  return Array.from({ length: 256 }, (_, at) => {
+    const share = at / 255;
+    const [from, to, part] = share < 0.7 ? [stops[0], stops[1], 0.06 + (share / 0.7) * 0.94] : [stops[1], stops[2], (share - 0.7) / 0.3 / 2];
+    return [0, 1, 2].map((c) => (at === 0 ? from[c] : from[c] + (to[c] - from[c]) * part));
+  });
+}
+
+/** The place of a share on a ramp: its square root, so that small values are visible beside large ones. */
+function shareAt(share) {
+  return share > 0 ? Math.max(1, Math.round(Math.sqrt(share) * 255)) : 0;
+}
+
+/** The legend of a ramp above the cells, with its ends and, in the middle, a quarter of the maximum. */
+function drawRamp(context, scale, x, width, most, shown) {
+  const left = Math.round(x + context.measureText('0').width + 6);
+  for (let at = 0; at < width; at += 1) {
+    context.fillStyle = `rgb(${scale[Math.floor((at / width) * 255)].map(Math.round)})`;
+    context.fillRect(left + at, 6, 1, 12);
+  }
+  context.strokeStyle = shown.line;
+  context.strokeRect(left - 0.5, 5.5, width + 1, 13);
+  context.fillStyle = shown.muted;
+  context.fillText('0', x, 12);
+  context.fillText(duration(most), left + width + 6, 12);
+  context.fillText(duration(most / 4), left + width / 2 - 3, 27);
+}
+
 /** Ranks by steps; null without steps. */
 export function mountHeat(model, state) {
   const { steps } = model;
   if (!steps || steps.names.length === 0 || steps.ranks.length === 0) return null;
   const { order, text } = heatOrder(steps.ranks, model.docs.ranks?.groups);
   const { labels, prefix } = stepLabels(steps.names);
-  const sums = (values) => steps.ranks.map((_, row) => values.subarray(row * steps.names.length, (row + 1) * steps.names.length).reduce((sum, value) => sum + value, 0));
+  const n = labels.length;
+  const sums = (values) => steps.ranks.map((_, row) => values.subarray(row * n, (row + 1) * n).reduce((sum, value) => sum + value, 0));
   const source = {
     id: 'heat',
     title: 'Ranks and steps',
@@ -273,11 +264,11 @@ export function mountHeat(model, state) {
     order,
     measures: MATRIX_MEASURES.filter(([key]) => steps[key]?.length > 0).map(([key, label]) => [key, label, steps[key]]),
     side: ['waited', 'caused'].map((key) => [key, sums(steps[key])]),
-    text: (row, column, value, label) => `rank ${steps.ranks[row]}, ${visible(steps.names[column])}: ${label} ${duration(value)}`,
+    name: (row, column, value, label) => `rank ${steps.ranks[row]}, ${visible(steps.names[column])}: ${label} ${duration(value)}`,
     marked: () => ({
       row: steps.ranks.indexOf(state.get('rank')),
       column: state.get('step', -1),
-      late: (model.stacks[state.get('stack', -1)]?.late ?? []).map(([rank]) => steps.ranks.indexOf(rank)).filter((row) => row >= 0),
+      late: (model.stacks[state.get('stack', -1)]?.waiting?.late_ranks ?? []).map(([rank]) => steps.ranks.indexOf(rank)).filter((row) => row >= 0),
     }),
     choose: (row, step, measure) => {
       const rank = steps.ranks[row];
@@ -285,7 +276,7 @@ export function mountHeat(model, state) {
       state.set({ rank, step, ...(model.lanes ? { collective: worstCollective(model.lanes, rank, step, measure) } : {}) });
     },
   };
-  return new Matrix(source, state).view();
+  return new Matrix(source, state);
 }
 
 /** Ranks by the ranks that they waited for; null if nobody waited. */
@@ -309,12 +300,12 @@ export function mountPairs(model, state) {
     order: ranks.map((_, place) => place),
     measures: [['waited', 'waited', values]],
     side: [],
-    text: (row, column, value) => {
-      const share = `${((value / all) * 100).toFixed(1)} % of all waiting`;
-      return value > 0 ? `rank ${ranks[row]} waited ${duration(value)} for rank ${ranks[column]}, ${share}` : `rank ${ranks[row]} did not wait for rank ${ranks[column]}`;
-    },
+    name: (row, column, value) =>
+      value > 0
+        ? `rank ${ranks[row]} waited ${duration(value)} for rank ${ranks[column]}, ${percent(value / all)} of all waiting`
+        : `rank ${ranks[row]} did not wait for rank ${ranks[column]}`,
     marked: () => ({ row: at.get(state.get('rank')) ?? -1, column: at.get(state.get('rank')) ?? -1, late: [] }),
     choose: (row, column) => state.set({ rank: state.get('rank') === ranks[column] ? null : ranks[column] }),
   };
-  return new Matrix(source, state).view();
+  return new Matrix(source, state);
 }

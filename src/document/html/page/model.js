@@ -7,68 +7,45 @@ import { unpackTable, unpackText } from './decode.js';
 import { shortFrame } from './format.js';
 import { rerunRows } from './rank_lanes.js';
 
-/** Stores every text once. `at(text)` gives its entry, `{id, text, mark?, user}`. */
+/** Stores every text once. `at(text)` gives its entry, `{id, text, mark, user}`. */
 class Texts {
   constructor(telling) {
-    this.telling = new Set(telling);
-    this.known = new Map();
-    this.all = [];
-    this.lower = [];
+    Object.assign(this, { telling: new Set(telling), known: new Map(), all: [], lower: [] });
   }
 
   at(text, mark = false) {
     const key = mark ? `\u0000${text}` : text;
-    let entry = this.known.get(key);
-    if (entry) return entry;
-    entry = { id: this.all.length, text, user: !mark && this.telling.has(text) };
-    if (mark) entry.mark = true;
-    this.known.set(key, entry);
-    this.all.push(entry);
-    this.lower.push(text.toLowerCase());
-    return entry;
-  }
-}
-
-/** A row of the table of stacks. */
-class Stack {
-  constructor(id, frames, values) {
-    this.id = id;
-    this.frames = frames;
-    this.label = '';
-    this.group = null;
-    this.rank = null;
-    Object.assign(this, values);
-  }
-
-  get search() {
-    return [this.label, ...this.frames.map((frame) => frame.text), ...this.words.map((word) => word.text)].join('\n').toLowerCase();
+    if (!this.known.has(key)) {
+      const entry = { id: this.all.length, text, mark, user: !mark && this.telling.has(text) };
+      this.known.set(key, entry);
+      this.all.push(entry);
+      this.lower.push(text.toLowerCase());
+    }
+    return this.known.get(key);
   }
 }
 
 /** Reads the documents of a page and lists their stacks. `loadCharts` reads timelines and lanes. */
 export async function loadModel(page) {
-  const names = Object.keys(page.documents ?? {});
-  const read = await Promise.all(names.map((name) => modelText(page, name)));
-  const texts = Object.fromEntries(names.map((name, at) => [name, read[at]]));
-  const docs = Object.fromEntries(names.map((name, at) => [name, JSON.parse(read[at])]));
-  const [labels, telling] = await Promise.all(['labels', 'telling'].map(async (of) => (page[of] ? JSON.parse(await unpackText(page[of])) : [])));
-  const sheets = await loadSheets(page.sheets ?? {});
-  const model = { page, docs, texts, labels, sheets, texted: new Texts(telling), stacks: [], ofRankStack: new Int32Array(0), steps: null, timelines: [], lanes: null };
+  const files = await eachOf(page.documents, unpackPart);
+  const parts = await eachOf({ labels: page.labels, telling: page.telling, ...page.sheets }, unpackPart);
+  const [docs, { labels, telling, ...sheets }] = await Promise.all([files, parts].map((texts) => eachOf(texts, (text) => JSON.parse(text))));
+  const model = { page, files, docs, labels, sheets, texts: new Texts(telling), stacks: [], ofRankStack: [], timelines: [], lanes: null };
   addStacks(model);
-  model.stacks.forEach((stack, at) => (stack.label = labelOf(labels[at], stack)));
-  indexStacks(model);
+  if (docs.ranks) addWaiting(model);
   model.steps = readSteps(docs.ranks) ?? (sheets.steps ? { names: sheets.steps.rows.map(([name]) => name), ranks: [] } : null);
   return model;
 }
 
-async function loadSheets(packed) {
-  const read = async ([name, data]) => [name, JSON.parse(await unpackText(data))];
-  return Object.fromEntries(await Promise.all(Object.entries(packed).map(read)));
+/** An object with the same names, whose values are what an action gives for them. */
+async function eachOf(of, action) {
+  const values = await Promise.all(Object.entries(of).map(([name, value]) => action(value, name)));
+  return Object.fromEntries(Object.keys(of).map((name, at) => [name, values[at]]));
 }
 
-async function modelText(page, name) {
+async function unpackPart(part, name) {
   try {
-    return await unpackText(page.documents[name].data);
+    return await unpackText(part.data ?? part);
   } catch {
     throw new Error(`the embedded document “${name}” is not whole`);
   }
@@ -85,7 +62,7 @@ export async function loadCharts(model) {
     launches: await unpackTable(of.launches),
     cpu: { ...of.cpu, calls: await unpackTable(of.cpu.calls) },
   });
-  model.timelines = await Promise.all((timelines ?? []).map(timeline));
+  model.timelines = await Promise.all(timelines.map(timeline));
   if (!lanes) return;
   const packed = [lanes.collectives, lanes.rows, lanes.path.spans, lanes.steps, lanes.pieces];
   const [collectives, rows, spans, marks, pieces] = await Promise.all(packed.map(unpackTable));
@@ -94,193 +71,93 @@ export async function loadCharts(model) {
   if (lanes.rerun?.rows) model.lanes.rerun = { ...lanes.rerun, rows: rerunRows(rows, await unpackTable(lanes.rerun.rows)) };
 }
 
+/** Lists what the page is about: what changed between two answers, or groups, or stacks. */
 function addStacks(model) {
-  const { stacks, ranks, diff, 'ranks-diff': changes } = model.docs;
-  for (const change of diff?.changes ?? changes?.stacks ?? []) model.stacks.push(changeEntry(model, change));
-  const grouped = stacks?.groups?.length > 0;
-  if (grouped) stacks.groups.forEach((group) => model.stacks.push(groupEntry(model, group, stacks.grouped_by)));
-  else if (stacks) stacks.stacks.forEach((stack) => model.stacks.push(stackEntry(model, stack)));
-  if (!ranks) return;
-  if (!stacks) ranks.stacks.forEach((stack) => model.stacks.push(rankEntry(model, stack, ranks.gpu_ns)));
-  model.ofRankStack = new Int32Array(ranks.stacks.length).fill(-1);
+  const { stacks, ranks, diff, 'ranks-diff': runs } = model.docs;
+  const isGrouped = stacks?.groups?.length > 0;
+  const found = diff?.changes ?? runs?.stacks ?? (isGrouped ? [] : (stacks ?? ranks)?.stacks) ?? [];
+  for (const source of found) addStack(model, source, linesOf(model, source), source.headline, null);
+  for (const source of isGrouped ? stacks.groups : []) {
+    const levels = stacks.grouped_by.map((key) => (key === 'stack' ? source.key[key].split(';') : [source.key[key]]));
+    const headline = stacks.grouped_by.map((key) => source.key[key].split(';').at(-1)).join(' · ');
+    addStack(model, source, levels.flat().map((text) => model.texts.at(text)), headline, source.key);
+  }
+}
+
+function addStack(model, source, frames, headline, group) {
+  const { cost, messages, kernels_by_name: kernels, kernels_before: before, kernels_after: after } = source;
+  const collectives = messages?.collectives ?? source.collectives ?? {};
+  const groups = (messages?.groups ?? []).flatMap(({ description, name }) => [description, name]).filter((name) => name);
+  // Of a change these are its kernels in both traces; of a stack, its neighbours.
+  const changed = messages ? [] : [...(before ?? []), ...(after ?? [])];
+  const words = new Set([...Object.keys(collectives), ...Object.keys(kernels ?? {}), ...groups, ...changed]);
+  const id = model.stacks.length;
+  model.stacks.push({
+    id,
+    source,
+    frames,
+    headline,
+    group,
+    label: labelOf(model.labels[id] ?? [headline ?? '(no frames)']),
+    words: Array.from(words, (text) => model.texts.at(text)),
+    collectives: Object.keys(collectives).sort((a, b) => collectives[b] - collectives[a]).join(', '),
+    count: source.count,
+    gpu: cost ? cost.gpu_time.total_ns : source.gpu_ns,
+    exposed: cost?.exposed_ns,
+    bytes: messages?.bytes,
+  });
+}
+
+/** Adds to each stack how long ranks waited for each other in it, where that could be measured. */
+function addWaiting(model) {
+  const { stacks, ranks } = model.docs;
   const keyed = (frames, thread) => `${thread ?? ''}\u0000${frames.map((frame) => frame.id)}`;
   const ids = new Map();
-  for (const stack of grouped ? [] : [...model.stacks].reverse()) ids.set(keyed(stack.frames, stack.source.thread), stack.id);
-  ranks.stacks.forEach((stack, at) => {
-    const id = ids.get(keyed(linesOf(model, stack), stack.thread)) ?? -1;
-    model.ofRankStack[at] = id;
-    if (id >= 0 && stacks && model.stacks[id].rank === null) Object.assign(model.stacks[id], waitingOf(stack));
+  for (const { frames, source, id, group } of [...model.stacks].reverse()) if (!group) ids.set(keyed(frames, source.thread), id);
+  model.ofRankStack = ranks.stacks.map((stack, at) => (stacks ? (ids.get(keyed(linesOf(model, stack), stack.thread)) ?? -1) : at));
+  ranks.stacks.forEach((waiting, at) => {
+    const stack = model.stacks[model.ofRankStack[at]];
+    const isKnown = stack && (stack.source.rank ?? null) === null && waiting.waited_ns + waiting.transfer_ns > 0;
+    if (isKnown) Object.assign(stack, { waiting, waited: waiting.waited_ns });
   });
-}
-
-const NO_WAITING = { waited: null, caused: null, transfer: null, late: [], lateCount: null, transferBandwidth: null };
-
-function waitingOf(stack) {
-  // Nothing of it could be measured.
-  if (stack.waited_ns + stack.transfer_ns === 0) return NO_WAITING;
-  return {
-    waited: stack.waited_ns,
-    caused: stack.caused_ns,
-    transfer: stack.transfer_ns,
-    late: stack.late_ranks,
-    lateCount: stack.late_count,
-    transferBandwidth: stack.bandwidth?.transfer_gb_per_s ?? null,
-  };
-}
-
-function stackEntry(model, stack) {
-  const { cost, messages } = stack;
-  return new Stack(model.stacks.length, linesOf(model, stack), {
-    ...NO_WAITING,
-    ...costOf(cost, messages),
-    source: stack,
-    rank: stack.rank,
-    headline: stack.headline,
-    count: stack.count,
-    share: cost.share_of_window,
-    collectives: namesOf(messages.collectives),
-    words: wordsOf(model, stack),
-  });
-}
-
-function costOf(cost, messages) {
-  return {
-    gpu: cost.gpu_time.total_ns,
-    exposed: cost.exposed_ns,
-    busbw: messages.bandwidth?.bus_gb_per_s ?? null,
-    bytes: messages.bytes && { min: messages.bytes.min, max: messages.bytes.max },
-  };
-}
-
-function wordsOf(model, { kernels_by_name: kernels, messages }) {
-  const groups = messages.groups.flatMap((group) => [group.description, group.name]).filter((name) => name);
-  return [...Object.keys(messages.collectives), ...Object.keys(kernels), ...groups].map((text) => model.texted.at(text));
-}
-
-function rankEntry(model, stack, allNs) {
-  return new Stack(model.stacks.length, linesOf(model, stack), {
-    ...waitingOf(stack),
-    source: stack,
-    headline: stack.headline,
-    count: stack.count,
-    gpu: stack.gpu_ns,
-    exposed: null,
-    share: allNs > 0 ? stack.gpu_ns / allNs : null,
-    busbw: stack.bandwidth?.kernel_gb_per_s ?? null,
-    bytes: null,
-    collectives: namesOf(stack.collectives),
-    words: Object.keys(stack.collectives).map((text) => model.texted.at(text)),
-  });
-}
-
-function changeEntry(model, change) {
-  const { kernels_before: before, kernels_after: after } = change;
-  const words = [...new Set([...(before ?? []), ...(after ?? [])])].map((text) => model.texted.at(text));
-  const source = { captured: null, forward: null, thread: null, ...change };
-  return new Stack(model.stacks.length, linesOf(model, source), { ...NO_WAITING, source, headline: change.headline, collectives: '', words });
-}
-
-function groupEntry(model, group, keys) {
-  const level = (key) => (key === 'stack' ? group.key[key].split(';') : [group.key[key]]);
-  const frames = keys.flatMap(level).map((text) => model.texted.at(text));
-  return new Stack(model.stacks.length, frames, {
-    ...NO_WAITING,
-    ...costOf(group.cost, group.messages),
-    source: group,
-    headline: keys.map((key) => group.key[key].split(';').at(-1)).join(' · '),
-    count: group.count,
-    share: group.share_of_groups,
-    collectives: namesOf(group.messages.collectives),
-    words: wordsOf(model, group),
-    group: group.key,
-  });
-}
-
-/** The names in a map of counts, the most frequent first. */
-function namesOf(counts) {
-  return Object.keys(counts ?? {})
-    .sort((a, b) => counts[b] - counts[a])
-    .join(', ');
 }
 
 // As in `frames.rs`: lines in brackets are not functions.
-function linesOf(model, { frames, captured, forward, thread }) {
-  const path = (of) => of?.frames ?? of;
-  const lines = [];
-  const add = (mark, of) => {
-    if (mark) lines.push(model.texted.at(mark, true));
-    for (const frame of of) lines.push(model.texted.at(frame));
-  };
-  if (captured) add('[graph capture]', path(captured));
-  if (forward) add('[forward]', path(forward));
-  if (frames.length === 0) return lines;
-  const on = thread === null ? '' : ` on thread ${thread}`;
-  if (forward) add(`[backward${on}]`, frames);
-  else if (captured) add(`[graph replay${on}]`, frames);
-  else add(thread === null ? null : `[thread ${thread}]`, frames);
-  return lines;
+function linesOf({ texts }, { frames, captured, forward, thread }) {
+  const marked = (mark, of) => [...(mark ? [texts.at(mark, true)] : []), ...of.map((frame) => texts.at(frame))];
+  const before = [['[graph capture]', captured], ['[forward]', forward]].flatMap(([mark, of]) => (of ? marked(mark, of.frames ?? of) : []));
+  if (frames.length === 0) return before;
+  const on = (thread ?? null) === null ? '' : ` on thread ${thread}`;
+  const mark = forward ? `[backward${on}]` : captured ? `[graph replay${on}]` : on && `[thread ${thread}]`;
+  return [...before, ...marked(mark, frames)];
 }
 
 // The program chooses the frames that distinguish a stack; only the first is shown with its folders.
-function labelOf(label, stack) {
-  const [first, ...others] = label ?? [stack.headline ?? '(no frames)'];
+function labelOf([first, ...others]) {
   const short = (frame) => shortFrame(frame).replace(/^<built-in method (\S+) of .*>$/, '<built-in $1>');
   return [first, ...others.map(short)].join(' in ');
 }
 
-// All texts of all stacks as one run of numbers: the frames of a stack, then its words.
-function indexStacks(model) {
-  const { stacks } = model;
-  const starts = new Int32Array(stacks.length + 1);
-  const middles = new Int32Array(stacks.length);
-  stacks.forEach((stack, at) => {
-    middles[at] = starts[at] + stack.frames.length;
-    starts[at + 1] = middles[at] + stack.words.length;
-  });
-  const ids = new Int32Array(starts[stacks.length]);
-  stacks.forEach((stack, at) => {
-    stack.frames.forEach((frame, i) => (ids[starts[at] + i] = frame.id));
-    stack.words.forEach((word, i) => (ids[middles[at] + i] = word.id));
-  });
-  model.index = { starts, middles, ids };
-}
-
-/** The ids of the texts that contain the query; null without a query. */
-export function matchTexts(model, query) {
+/** For each text whether it contains the query, by its id; null without a query. */
+export function matchTexts({ texts }, query) {
   const wanted = (query ?? '').trim().toLowerCase();
-  if (wanted === '') return null;
-  return Uint8Array.from(model.texted.lower, (text) => (text.includes(wanted) ? 1 : 0));
+  return wanted === '' ? null : Uint8Array.from(texts.lower, (text) => (text.includes(wanted) ? 1 : 0));
 }
 
-/** The ids of the stacks that have one of these texts. */
-export function matchStacks(model, hits) {
-  const { starts, ids } = model.index;
-  const found = new Uint8Array(model.stacks.length);
-  for (let stack = 0; stack < found.length; stack += 1) {
-    const end = starts[stack + 1];
-    for (let at = starts[stack]; at < end; at += 1) {
-      if (hits[ids[at]] === 0) continue;
-      found[stack] = 1;
-      break;
-    }
-  }
-  return found;
+/** For each stack whether it has one of the texts that were found, by its id. */
+export function matchStacks({ stacks }, hits) {
+  const isHit = ({ id }) => hits[id] === 1;
+  return Uint8Array.from(stacks, ({ frames, words }) => (frames.some(isHit) || words.some(isHit) ? 1 : 0));
 }
 
 function readSteps(ranks) {
   if (!ranks || ranks.steps.length === 0) return null;
   const { steps } = ranks;
   const some = (name) => {
-    if (!steps.some((step) => Array.isArray(step[name]))) return null;
     const values = new Float64Array(ranks.ranks.length * steps.length);
     steps.forEach((step, at) => step[name]?.forEach((ns, rank) => (values[rank * steps.length + at] = ns)));
-    return values;
+    return steps.some((step) => Array.isArray(step[name])) ? values : null;
   };
-  return {
-    names: steps.map((step) => step.name),
-    ranks: ranks.ranks.map((rank) => rank.rank),
-    waited: some('waited_ns'),
-    caused: some('caused_ns'),
-    exposed: some('exposed_ns'),
-  };
+  const [waited, caused, exposed] = ['waited_ns', 'caused_ns', 'exposed_ns'].map(some);
+  return { names: steps.map((step) => step.name), ranks: ranks.ranks.map((rank) => rank.rank), waited, caused, exposed };
 }

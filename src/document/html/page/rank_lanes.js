@@ -1,9 +1,7 @@
 // The lanes of all ranks on one clock: the critical path, then collectives with a lane for each rank, and below it what its stage of a pipeline computes.
 // With a rerun, each rank has its lane of the rerun below.
 
-import { apart } from './canvas.js';
-import { traceNs } from './clock.js';
-import { count, duration, visible } from './format.js';
+import { apart, count, duration, traceNs, visible } from './format.js';
 import { Lanes, lane } from './lanes.js';
 
 const PATH_COLOURS = { CPU: 'accent', 'launch latency': 'exposed', compute: 'compute', transfer: 'transfer', idle: 'line' };

@@ -1,20 +1,16 @@
 // The stacks of an answer, or its groups, or what changed between two, as a table whose rows open.
 
-import { copyText } from './commands.js';
-import { stackDetail } from './detail.js';
-import { count, duration, size } from './format.js';
+import { sizesText, stackDetail } from './detail.js';
+import { count, duration } from './format.js';
 import { matchStacks, matchTexts } from './model.js';
-import { tableColumn, tableView } from './table.js';
+import { DataTable, tableColumn } from './table.js';
 
 // Columns of the program's tables of stacks, after the name, that the page shows beside it.
 const STACKS_BESIDE = ['#', 'collective'];
 
-/** The columns of the costs, then of the waiting. `at(id)` is the row of a stack in the second table. */
+/** The columns of the costs, then of the waiting. */
 function stackColumns({ sheets, stacks, docs, ofRankStack }) {
-  const rowOf = new Int32Array(stacks.length).fill(-1);
-  ofRankStack.forEach((id, at) => {
-    if (id >= 0) rowOf[id] = at;
-  });
+  const rowOf = new Map(ofRankStack.map((id, at) => [id, at]));
   const known = new Set(STACKS_BESIDE);
   const columns = [];
   const add = (sheet, at) => {
@@ -26,7 +22,7 @@ function stackColumns({ sheets, stacks, docs, ofRankStack }) {
     });
   };
   add(sheets.stacks ?? sheets.changes, (id) => id);
-  add(sheets.waits, (id) => (docs.stacks ? rowOf[id] : id));
+  add(sheets.waits, (id) => (docs.stacks ? rowOf.get(id) : id));
   return columns;
 }
 
@@ -56,23 +52,25 @@ function stackFolder({ headline, label }) {
 }
 
 function stackBelow(stack) {
-  const { min, max } = stack.bytes ?? {};
-  const bytes = !stack.bytes ? '' : min === max ? size(max) : `${size(min)} to ${size(max)}`;
-  const fate = stack.source.before === null ? 'new' : stack.source.after === null ? 'vanished' : '';
-  return [fate, [stack.collectives, bytes].filter((part) => part).join(', '), stackFolder(stack)].filter((part) => part).join(' · ');
+  const { source, collectives, bytes } = stack;
+  const fate = source.before === null ? 'new' : source.after === null ? 'vanished' : '';
+  const list = (parts, between) => parts.filter((part) => part).join(between);
+  return list([fate, list([collectives, sizesText(bytes)], ', '), stackFolder(stack)], ' · ');
 }
 
 /** The stacks, or the groups of a document that is grouped by other keys. */
 export function mountStacks(model, state) {
   const { stacks, docs, sheets } = model;
+  if (stacks.length === 0) return null;
   const isDiff = Boolean(docs.diff ?? docs['ranks-diff']);
   const isGrouped = docs.stacks?.groups?.length > 0 || docs.diff?.grouped_by.length > 0;
   const columns = stackColumns(model);
   const what = isGrouped ? 'Which groups of kernels cost most?' : isDiff ? 'Which code costs more or less than before?' : 'Which code launches collectives, and what does each place cost?';
+  const first = isDiff ? 'change' : docs.ranks ? 'waited' : 'number';
   const source = {
     id: isDiff ? 'diff' : 'stacks',
-    title: isDiff ? sheets.changes.title : isGrouped ? 'Groups' : 'Stacks',
-    short: isDiff ? 'Before and after' : null,
+    heading: isDiff ? sheets.changes.title : isGrouped ? 'Groups' : 'Stacks',
+    title: isDiff ? 'Before and after' : isGrouped ? 'Groups' : 'Stacks',
     help: `${what} ▸ opens ${isGrouped ? 'a group' : 'a call stack'}; a click on a name chooses it in all views.`,
     head: 'where it comes from',
     n: stacks.length,
@@ -82,10 +80,10 @@ export function mountStacks(model, state) {
     below: (row) => stackBelow(stacks[row]),
     key: 'stack',
     value: (row) => row,
-    first: isDiff && columns.some(({ key }) => key === 'change') ? 'change' : docs.ranks && columns.some(({ key }) => key === 'waited') ? 'waited' : 'number',
-    detail: (row, query) => stackDetail(stacks[row], matchTexts(model, query), copyText),
+    first,
+    detail: (row, query) => stackDetail(stacks[row], matchTexts(model, query)),
     find: (query) => matchStacks(model, matchTexts(model, query)),
     notes: stackNotes(model),
   };
-  return tableView(source, state);
+  return new DataTable(source, state);
 }

@@ -4,7 +4,7 @@
 // So 50,000 stacks are as quick as five. The program gives the columns: a title, a unit and a meaning for each. Nothing here knows an answer.
 
 import { textWidth } from './canvas.js';
-import { el, nameNode, scrollBox, section } from './dom.js';
+import { button, details, el, nameNode, scrollBox, searchField, section } from './dom.js';
 import { bandwidth, count, duration, percent, size, visible } from './format.js';
 
 // Rows of a page, and those of a page of a table whose rows open.
@@ -22,6 +22,9 @@ const TABLE_NAME = 220;
 
 // Of so many texts, the longest, one is the widest.
 const TABLE_MEASURED = 20;
+
+// Orders that begin with the smallest.
+const TABLE_NATURAL = ['label', 'number'];
 
 // Longer texts break into lines, which are not narrower than the style sheet says.
 const TABLE_TEXT = 24;
@@ -77,54 +80,54 @@ function tableWidth(column, values) {
 }
 
 /**
- * A table of a source: `{id, title, help, head, n, columns, label(row), key, value(row), detail(row, query), below(row), find(query), first, notes}`.
- * `key` is what a row chooses, as `value`; with `detail` rows open, and the order, the search and the page are in the address. `find` gives 1 for the
- * rows that have a text.
+ * A table of a source: `{id, title, heading, help, head, n, columns, label(row), key, value(row), detail(row, query), below(row), find(query), first,
+ * notes}`. `key` is what a row chooses, as `value`; with `detail` rows open. The order, the search and the page are in the address; `find` gives 1 for
+ * the rows that have a text.
  */
-class DataTable {
+export class DataTable {
   constructor(source, state) {
-    Object.assign(this, source, { state, orders: new Map(), open: new Set(), opens: Boolean(source.detail), own: {} });
+    Object.assign(this, source, { state, orders: new Map(), open: new Set(), opens: Boolean(source.detail) });
     this.perPage = this.opens ? TABLE_LONG_PAGE : TABLE_PAGE;
     this.headRow = this.heads();
     const listeners = { onkeydown: (event) => this.press(event), onkeyup: (event) => this.keyUp(event), onclick: (event) => this.click(event) };
     this.body = el('tbody', listeners);
     this.status = el('p', { class: 'muted', role: 'status' });
-    this.input = el('input', { type: 'search', spellcheck: false, autocomplete: 'off', placeholder: this.opens ? 'frame, collective, kernel or group' : 'part of a name' });
-    this.input.addEventListener('input', () => this.set({ q: this.input.value, page: null }));
+    this.search = searchField('Search', this.opens ? 'frame, collective, kernel or group' : 'part of a name', (q) => this.set({ q, page: null }));
     this.pager = el('div', { class: 'pager toolbar', role: 'group', 'aria-label': `Pages of ${this.title}` });
-    const label = el('label', { class: 'search' }, el('span', { class: 'label' }, 'Search'), this.input);
     const table = el('table', { class: this.opens ? 'stacks' : 'compact sorts' }, this.opens ? this.widths() : null, el('thead', null, this.headRow), this.body);
     if (this.opens) table.style.minWidth = `${this.wide}px`;
-    const toolbar = this.opens || this.n > this.perPage ? el('div', { class: 'toolbar' }, label, this.status) : null;
-    this.node = section(this.id, this.title, this.help, toolbar, scrollBox(this.title, table), this.pager, this.legend());
-    for (const note of this.notes ?? []) this.node.append(el('p', { class: 'muted' }, note));
+    const toolbar = this.opens || this.n > this.perPage ? el('div', { class: 'toolbar' }, this.search.node, this.status) : null;
+    const notes = this.notes.map((note) => el('p', { class: 'muted' }, note));
+    const title = this.heading ?? this.title;
+    this.node = section(this.id, title, this.help, toolbar, scrollBox(title, table), this.pager, this.legend(), notes);
     this.select();
     this.render();
   }
 
-  // Tables whose rows open have their order in the address; others keep it, since several are on a page.
+  // Keys of tables whose rows open are bare, as a page has one of these; others have the table's name before them.
+  name(key) {
+    return this.opens ? key : `${this.id}-${key}`;
+  }
+
   get(key) {
-    return this.opens ? this.state.get(key) : (this.own[key] ?? null);
+    return this.state.get(this.name(key));
   }
 
   set(change) {
-    if (this.opens) return this.state.set(change);
-    Object.assign(this.own, change);
-    this.select();
-    this.render();
+    this.state.set(Object.fromEntries(Object.entries(change).map(([key, value]) => [this.name(key), value])));
   }
 
   legend() {
     const known = this.columns.filter(({ help }) => help);
     const rows = known.flatMap(({ title, help }) => [el('dt', null, headText(title)), el('dd', null, help)]);
     const keys = this.opens ? el('p', null, 'Keys in the table: ↑ ↓ another row, Enter chooses, → or Space opens the call stack, ← closes it.') : null;
-    return known.length === 0 && !keys ? null : el('details', { class: 'legend' }, el('summary', null, 'What the columns mean'), el('dl', null, rows), keys);
+    return known.length === 0 && !keys ? null : details({ class: 'legend' }, 'What the columns mean', el('dl', null, rows), keys);
   }
 
   heads() {
     const cell = (key, title, help, number) => {
-      const button = el('button', { type: 'button', title: help || null, onclick: () => this.sortBy(key) }, title);
-      return el('th', { scope: 'col', class: number ? 'number' : null, 'data-key': key }, button);
+      const sorts = button(title, () => this.sortBy(key), { title: help || null });
+      return el('th', { scope: 'col', class: number ? 'number' : null, 'data-key': key }, sorts);
     };
     const number = this.opens ? cell('number', '#', 'the order of the answer', true) : null;
     const columns = this.columns.map((column) => cell(column.key, headText(column.title), column.help, isNumber(column)));
@@ -144,27 +147,27 @@ class DataTable {
     return el('colgroup', null, col('number', number), col('label'), of.map(([key, width]) => col(key, width)));
   }
 
+  /** The column in whose order the rows are, and whether the smallest comes first. */
   get sort() {
     const [key, direction] = (this.get('sort') ?? this.first ?? 'number').split('.');
-    const natural = key === 'label' || key === 'number';
-    const known = natural || this.columns.some((column) => column.key === key);
-    return known ? { key, up: direction ? direction === 'asc' : natural } : { key: 'number', up: true };
+    const isNatural = TABLE_NATURAL.includes(key);
+    const isKnown = isNatural || this.columns.some((column) => column.key === key);
+    return isKnown ? { key, up: direction ? direction === 'asc' : isNatural } : { key: 'number', up: true };
   }
 
   sortBy(key) {
     const { key: before, up } = this.sort;
-    const nextUp = before === key ? !up : key === 'label' || key === 'number';
+    const nextUp = before === key ? !up : TABLE_NATURAL.includes(key);
     this.set({ sort: `${key}.${nextUp ? 'asc' : 'desc'}`, page: null });
   }
 
   // The permutation of a column, smallest first. Equal values keep the order of the answer, even when it is read backwards.
   order(key) {
-    let order = this.orders.get(key);
-    if (order) return order;
-    order = Uint32Array.from({ length: this.n }, (_, row) => row);
+    if (this.orders.has(key)) return this.orders.get(key);
+    const order = Uint32Array.from({ length: this.n }, (_, row) => row);
     if (key === 'label') {
-      const labels = Array.from(order, (row) => this.sortLabel(row));
-      order = Uint32Array.from([...order].sort((a, b) => (labels[a] < labels[b] ? -1 : labels[a] > labels[b] ? 1 : a - b)));
+      const labels = Array.from(order, (row) => (this.isNumbered ? this.value(row) : this.label(row)));
+      order.sort((a, b) => (labels[a] < labels[b] ? -1 : labels[a] > labels[b] ? 1 : a - b));
     } else if (key !== 'number') {
       const { sorted } = this.columns.find((column) => column.key === key);
       order.sort((a, b) => sorted[a] - sorted[b] || b - a);
@@ -173,19 +176,7 @@ class DataTable {
     return order;
   }
 
-  sortLabel(row) {
-    return this.isNumbered ? this.value(row) : this.label(row);
-  }
-
-  // Computes the orders one after another while the page is idle, so that the first click on a header is as quick as the second.
-  warm(keys = ['label', 'number', ...this.columns.map(({ key }) => key)]) {
-    if (keys.length === 0) return;
-    this.order(keys[0]);
-    setTimeout(() => this.warm(keys.slice(1)), 30);
-  }
-
   choose(row) {
-    if (!this.key) return;
     const value = this.value(row);
     this.state.set({ [this.key]: this.state.get(this.key) === value ? null : value });
   }
@@ -200,15 +191,9 @@ class DataTable {
     const order = this.order(key);
     this.query = this.get('q') ?? '';
     const wanted = this.query.trim() === '' ? null : this.find(this.query);
-    const shown = new Uint32Array(this.n);
-    let found = 0;
-    for (let i = 0; i < this.n; i += 1) {
-      const row = order[up ? i : this.n - 1 - i];
-      if (!wanted || wanted[row] === 1) shown[found++] = row;
-    }
-    this.shown = shown.subarray(0, found);
-    this.status.textContent = wanted ? `${count(found)} of ${count(this.n)} match` : this.n > this.perPage ? `${count(this.n)} in all` : '';
-    if (this.input.value !== this.query) this.input.value = this.query;
+    this.shown = (up ? order : order.toReversed()).filter((row) => !wanted || wanted[row] === 1);
+    this.status.textContent = wanted ? `${count(this.shown.length)} of ${count(this.n)} match` : this.n > this.perPage ? `${count(this.n)} in all` : '';
+    if (this.search.input.value !== this.query) this.search.input.value = this.query;
     for (const th of this.headRow.children) {
       if (th.dataset.key === key) th.setAttribute('aria-sort', up ? 'ascending' : 'descending');
       else th.removeAttribute('aria-sort');
@@ -217,7 +202,7 @@ class DataTable {
 
   render() {
     const pages = Math.max(1, Math.ceil(this.shown.length / this.perPage));
-    this.page = Math.min(Math.max(0, (this.get('page') ?? 1) - 1), pages - 1);
+    this.page = Math.min(Math.max(0, (Number(this.get('page')) || 1) - 1), pages - 1);
     const rows = this.shown.subarray(this.page * this.perPage, (this.page + 1) * this.perPage);
     const chosen = rows.find((row) => this.isChosen(row));
     this.focused = rows.includes(this.focused) ? this.focused : (chosen ?? rows[0]);
@@ -234,8 +219,8 @@ class DataTable {
   pages(pages) {
     this.pager.hidden = pages < 2;
     const go = (text, page, label) => {
-      const off = page < 0 || page >= pages || page === this.page;
-      return el('button', { type: 'button', disabled: off, 'aria-label': label, onclick: () => this.set({ page: page === 0 ? null : page + 1 }) }, text);
+      const disabled = page < 0 || page >= pages || page === this.page;
+      return button(text, () => this.set({ page: page === 0 ? null : page + 1 }), { disabled, 'aria-label': label });
     };
     const from = this.page * this.perPage;
     const range = `${count(from + 1)}–${count(Math.min(from + this.perPage, this.shown.length))} of ${count(this.shown.length)}`;
@@ -353,14 +338,15 @@ class DataTable {
   // Turns to the page of the chosen row, if it was chosen elsewhere.
   follow() {
     const page = Math.floor(this.shown.findIndex((row) => this.isChosen(row)) / this.perPage);
-    if (page >= 0 && page !== this.page) this.set({ page: page === 0 ? null : page + 1, ...(this.opens ? { view: this.state.get('view') } : {}) });
+    if (page >= 0 && page !== this.page) this.state.set({ [this.name('page')]: page === 0 ? null : page + 1, view: this.state.get('view') });
   }
 
   update(state, changed) {
-    if (this.opens && (changed.has('sort') || changed.has('q'))) this.select();
-    if (this.opens && ['sort', 'q', 'page'].some((key) => changed.has(key))) this.render();
-    else if (changed.has(this.key)) this.mark();
-    if (changed.has(this.key) && !changed.has('page')) this.follow();
+    const [isOther, isTurned] = [changed.has(this.name('sort')) || changed.has(this.name('q')), changed.has(this.name('page'))];
+    if (isOther) this.select();
+    if (isOther || isTurned) this.render();
+    if (changed.has(this.key)) this.mark();
+    if (changed.has(this.key) && !isTurned) this.follow();
     const chosen = state.get(this.key);
     if (this.opens && changed.has('view') && state.get('view') === this.id && chosen !== null) this.reveal(chosen);
   }
@@ -374,19 +360,11 @@ class DataTable {
   }
 }
 
-/** A view of a table; null without rows. */
-export function tableView(source, state) {
-  if (source.n === 0) return null;
-  const table = new DataTable(source, state);
-  if (table.opens) setTimeout(() => table.warm(), 300);
-  return { id: source.id, title: source.short ?? source.title, node: table.node, update: (now, changed) => table.update(now, changed), paint() {} };
-}
-
 /** A view of one of the program's tables, whose first column names the row; null without that table. `key` is what a row chooses. */
 export function mountSheet(id, help = null, key = null) {
   return (model, state) => {
     const sheet = model.sheets[id];
-    if (!sheet) return null;
+    if (!sheet || sheet.rows.length === 0) return null;
     const { title, rows, found } = sheet;
     const [head, ...others] = sheet.columns;
     const isNumbered = isNumber(head);
@@ -405,6 +383,6 @@ export function mountSheet(id, help = null, key = null) {
       find: (query) => Uint8Array.from(texts, (text) => (text.includes(query.trim().toLowerCase()) ? 1 : 0)),
       notes: found > rows.length ? [`${count(found - rows.length)} more rows are not here.`] : [],
     };
-    return tableView(source, state);
+    return new DataTable(source, state);
   };
 }

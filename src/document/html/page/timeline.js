@@ -1,15 +1,18 @@
 // The window in time: the kernels of a trace with a lane for each stream, or the collectives of all ranks with a lane for each rank. Kernels of one
 // trace can be searched for.
 
-import { canvasBox, drawKey, drawTimeAxis, readout, zoomButtons, zoomable } from './canvas.js';
-import { traceMicros, traceNs } from './clock.js';
-import { copyText } from './commands.js';
-import { choice, el, nameNode, section } from './dom.js';
-import { count, duration } from './format.js';
+import { Chart } from './canvas.js';
+import { command } from './commands.js';
+import { button, choice, copyText, details, el, searchField, section } from './dom.js';
+import { count, duration, traceMicros, traceNs } from './format.js';
 import { rankLanes } from './rank_lanes.js';
 import { traceLanes } from './trace_lanes.js';
 
 const TIMELINE_TOP = 46;
+// The shortest span that is shown, in ns.
+const TIMELINE_LEAST = 50;
+// With more traces than this, they are a list.
+const TIMELINE_TRACES = 6;
 
 const TIMELINE_HELP =
   'Drag or A and D pan; W and S, + and − or the wheel (on the chosen chart, or with Ctrl) zoom; Home shows all. ← → ↑ ↓ go from row to row, Enter ' +
@@ -22,69 +25,54 @@ export function mountTimeline(model, state) {
   const views = model.timelines.filter((of) => of.kernels.rows > 0).map((of) => traceLanes(model, of));
   if (model.lanes?.rows.rows > 0) views.push(rankLanes(model));
   if (model.lanes?.rerun?.rows) views.push(rankLanes(model, model.lanes.rerun));
-  return views.length > 0 ? new TimelineView(model, state, views).view() : null;
+  return views.length > 0 ? new Timeline(state, views) : null;
 }
 
-class TimelineView {
-  constructor(model, state, views) {
-    Object.assign(this, { model, state, views, cursor: null, held: null, searched: null, drawn: { left: 0, right: 1 } });
-    this.chart = canvasBox('', 200, (...painted) => this.draw(...painted));
-    this.says = readout('');
-    this.tip = el('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
-    this.chart.box.append(this.tip);
-    this.help = el('p');
-    this.origin = el('p', { class: 'origin' });
-    this.times = timeButtons();
-    this.code = el('code');
-    const copy = el('button', { type: 'button', class: 'small', 'aria-label': 'Copy the command', onclick: () => copyText(this.code.textContent, copy, this.code) }, 'Copy');
-    const what = el('p', null, 'The shown span as a trace of its own, for ui.perfetto.dev (Open trace file):');
-    this.command = el('div', null, what, el('div', { class: 'command' }, this.code, copy));
-    this.search();
-    const chart = {
-      extent: () => [0, this.shown().span],
-      window: () => this.window(),
-      plot: () => [this.drawn.left, this.drawn.right],
-      set: (from, to) => this.zoomTo(from, to),
-      home: () => this.zoomTo(...chart.extent()),
-      point: (x, y, isChosen) => this.point(x, y, isChosen),
-      leave: () => this.hover(this.held),
-      key: (event) => this.key(event),
-      cursor: () => (this.cursor ? this.x(this.shown().startOf(this.cursor)) : null),
-    };
-    this.zoom = zoomable(this.chart.canvas, chart);
-    this.buttons = zoomButtons(this.zoom, chart);
+class Timeline extends Chart {
+  constructor(state, views) {
+    super();
+    Object.assign(this, { id: 'timeline', title: 'Timeline', state, views, held: null, searched: null, drawn: { left: 0, right: 1 } });
+    const [zoomIn, zoomOut] = [0.5, 2].map((factor) => () => this.zoom(factor, this.cursor ? this.x(this.shown().startOf(this.cursor)) : null));
+    const home = () => this.show(0, this.shown().span);
+    const [back, on] = [-1, 1].map((way) => () => this.pan((way * (this.drawn.right - this.drawn.left)) / 4));
+    const keys = { f: () => this.fit(), c: () => this.cursor && this.times.copy(), '/': () => this.shown().search && this.finder.input.focus(), Escape: () => this.go(null) };
+    this.keys = { '+': zoomIn, '=': zoomIn, w: zoomIn, '-': zoomOut, _: zoomOut, s: zoomOut, a: back, d: on, Home: home, ...keys };
+    this.drags();
+    const named = (text, label, does) => button(text, does, { 'aria-label': label, title: label });
+    const zooms = [named('+', 'zoom in', () => this.zoom(0.5, null)), named('−', 'zoom out', () => this.zoom(2, null)), named('‹', 'earlier', back), named('›', 'later', on)];
+    const buttons = el('div', { class: 'choice', role: 'group', 'aria-label': 'zoom' }, zooms, named('reset', 'reset the zoom', home));
     const options = views.map((view, at) => [at, view.label]);
-    const choose = (trace) => this.state.set({ trace, from: null, to: null });
-    this.switch = options.length < 2 ? null : options.length > 6 ? selection(options, choose) : choice('Trace', options, this.trace(), choose);
-  }
-
-  view() {
-    const legend = el('details', { class: 'legend' }, el('summary', null, 'What this shows, keys, and a trace of it'), this.help, el('p', null, TIMELINE_HELP), this.origin, this.command);
-    const toolbar = el('div', { class: 'toolbar' }, this.switch?.node, this.buttons, this.finder);
-    const node = section('timeline', 'Timeline', null, toolbar, this.chart.box, el('div', { class: 'says' }, this.says, this.times.node), legend);
+    const choose = (trace) => state.set({ trace, from: null, to: null });
+    this.switch = options.length < 2 ? null : options.length > TIMELINE_TRACES ? selection(options, choose) : choice('Trace', options, this.trace(), choose);
+    this.times = timeButtons();
+    const parts = [this.help, this.origin, this.command] = [el('p'), el('p', { class: 'origin' }), el('div')];
+    parts.splice(1, 0, el('p', null, TIMELINE_HELP));
+    const toolbar = el('div', { class: 'toolbar' }, this.switch?.node, buttons, this.search());
+    const legend = details({ class: 'legend' }, 'What this shows, keys, and a trace of it', parts);
+    this.node = section(this.id, this.title, null, toolbar, this.box, el('div', { class: 'says' }, this.says, this.times.node), legend);
     this.switch?.show(this.trace());
     this.showParts();
-    return { id: 'timeline', title: 'Timeline', node, update: (state, changed) => this.update(changed), paint: () => this.chart.paint() };
   }
 
   /** The search for kernels. */
   search() {
     const onkeydown = (event) => {
       if (event.key === 'Enter') this.goFound(event.shiftKey ? -1 : 1);
-      else if (event.key === 'Escape') this.chart.canvas.focus();
+      else if (event.key === 'Escape') this.canvas.focus();
     };
-    this.input = el('input', { type: 'search', spellcheck: false, autocomplete: 'off', placeholder: 'kernel or stack', onkeydown });
-    this.input.addEventListener('input', () => this.state.set({ find: this.input.value }));
+    this.finder = searchField('Find', 'kernel or stack', (find) => this.state.set({ find }), onkeydown);
     this.found = el('span', { class: 'muted', role: 'status' });
-    this.nextFound = el('button', { type: 'button', class: 'small', onclick: () => this.goFound(1) }, 'Next');
-    this.finder = el('div', { class: 'toolbar' }, el('label', { class: 'search' }, el('span', { class: 'label' }, 'Find'), this.input), this.nextFound, this.found);
+    this.nextFound = button('Next', () => this.goFound(1), { class: 'small' });
+    this.finding = el('div', { class: 'toolbar' }, this.finder.node, this.nextFound, this.found);
+    return this.finding;
   }
 
   /** Finds the kernels of a view that have the text of the address. */
   find(view) {
-    this.finder.hidden = !view.search;
-    const query = this.state.get('find', '').trim().toLowerCase();
-    if (this.input !== document.activeElement) this.input.value = this.state.get('find', '');
+    this.finding.hidden = !view.search;
+    const text = this.state.get('find', '');
+    const query = text.trim().toLowerCase();
+    if (this.finder.input !== document.activeElement) this.finder.input.value = text;
     if (!view.search || (this.searched?.view === view && this.searched.query === query)) return;
     view.found = query === '' ? null : view.search(query);
     this.searched = { view, query, at: -1 };
@@ -129,13 +117,70 @@ class TimelineView {
     return to > from ? [from, to] : [0, span];
   }
 
-  zoomTo(from, to) {
+  /** Shows a span, moved and widened as the window requires. */
+  show(from, to) {
+    const { span } = this.shown();
+    const wide = Math.min(Math.max(to - from, Math.min(TIMELINE_LEAST, span)), span);
+    const begin = Math.min(Math.max(from, 0), span - wide);
+    this.set(begin, begin + wide);
+  }
+
+  set(from, to) {
     const [first, last] = this.first();
     const isFirst = from === first && to === last;
     this.state.set({ from: isFirst ? null : Math.round(from), to: isFirst ? null : Math.round(to) });
   }
 
-  update(changed) {
+  /** Makes the span this many times as long, around what is at a pixel or in the middle. */
+  zoom(factor, x) {
+    const [from, to] = this.window();
+    const { left, right } = this.drawn;
+    const share = x === null ? 0.5 : Math.min(1, Math.max(0, (x - left) / (right - left)));
+    const at = from + (to - from) * share;
+    this.show(at - (to - from) * factor * share, at + (to - from) * factor * (1 - share));
+  }
+
+  pan(pixels) {
+    const [from, to] = this.window();
+    const by = (pixels / (this.drawn.right - this.drawn.left)) * (to - from);
+    this.show(from + by, to + by);
+  }
+
+  /** The wheel zooms, on a focused chart or with Ctrl; dragging pans. */
+  drags() {
+    const { canvas } = this;
+    canvas.style.touchAction = 'pan-y';
+    const wheel = (event) => {
+      if (!event.ctrlKey && document.activeElement !== canvas) return;
+      event.preventDefault();
+      if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.pan(event.deltaX);
+      else this.zoom(1.0015 ** (event.deltaY * (event.deltaMode === 1 ? 30 : 1)), this.place(event)[0]);
+    };
+    canvas.addEventListener('wheel', wheel, { passive: false });
+    canvas.addEventListener('pointerdown', (event) => {
+      if (event.button !== 0) return;
+      this.drag = { x: event.clientX, isMoved: false };
+      canvas.setPointerCapture(event.pointerId);
+    });
+    canvas.addEventListener('pointerup', () => (this.drag = this.drag?.isMoved ? { isOver: true } : null));
+    canvas.addEventListener('pointercancel', () => (this.drag = null));
+  }
+
+  point(event, isChosen) {
+    const { drag } = this;
+    // The click that ends a drag chooses nothing.
+    if (!drag || drag.isOver) {
+      this.drag = null;
+      if (drag && isChosen) return;
+      if (isChosen) this.held = null;
+      return super.point(event, isChosen);
+    }
+    if (!drag.isMoved && Math.abs(event.clientX - drag.x) < 4) return;
+    this.drag = { x: event.clientX, isMoved: true };
+    this.pan(drag.x - event.clientX);
+  }
+
+  update(_, changed) {
     if (!TIMELINE_KEYS.some((key) => changed.has(key))) return;
     if (changed.has('trace')) {
       this.held = null;
@@ -143,9 +188,9 @@ class TimelineView {
     }
     this.switch?.show(this.trace());
     const span = !changed.has('from') && (changed.has('step') || changed.has('collective')) ? this.spanOfChoice() : null;
-    if (span) return this.zoomTo(...span);
+    if (span) return this.set(...span);
     this.showParts();
-    this.chart.paint();
+    this.paint();
   }
 
   /** The span of the chosen step; of a chosen collective with a margin, as nothing shows where else it begins. */
@@ -165,7 +210,7 @@ class TimelineView {
     const item = this.held ?? this.cursor;
     const view = this.shown();
     const span = item ? this.margined(view.startOf(item), view.endOf(item)) : this.spanOfChoice();
-    if (span) this.zoom.show(...span);
+    if (span) this.show(...span);
   }
 
   /** Shows what is beside the chart. */
@@ -179,7 +224,8 @@ class TimelineView {
     if (this.command.hidden) return;
     const [from, to] = this.window();
     const window = `--start-ts ${traceNs(timeline.origin_ns, from)} --duration ${Math.max(1, Math.round(to - from))}`;
-    this.code.replaceChildren(nameNode(`nccl-stacks export ${shellWord(timeline.name)} --trace span.json.gz ${window}`));
+    const what = el('p', null, 'The shown span as a trace of its own, for ui.perfetto.dev (Open trace file):');
+    this.command.replaceChildren(what, command(`nccl-stacks export ${shellWord(timeline.name)} --trace span.json.gz ${window}`, 'the shown span'));
   }
 
   x(time) {
@@ -190,11 +236,11 @@ class TimelineView {
   draw(context, width, height, shown) {
     const view = this.shown();
     const tall = TIMELINE_TOP + view.height + 8;
-    if (Math.abs(tall - height) > 0.5) return void this.chart.paint(tall);
+    if (Math.abs(tall - height) > 0.5) return void this.paint(tall);
     const [from, to] = this.window();
     const at = { left: view.left, right: width - 8, top: TIMELINE_TOP, bottom: tall - 4, from, to };
     this.drawn = at;
-    drawKey(context, view.found ? [...view.key, ['fg', 'found']] : view.key, at.left, 10, shown, at.right);
+    drawKey(context, view.found ? [...view.key, ['fg', 'found']] : view.key, at, shown);
     drawTimeAxis(context, at, shown);
     context.save();
     context.beginPath();
@@ -208,31 +254,23 @@ class TimelineView {
       view.drawItem(context, at, shown, this.cursor);
     }
     context.restore();
-    this.chart.canvas.setAttribute('aria-label', `Timeline of ${view.label}: ${duration(from)} to ${duration(to)} of ${duration(view.span)}`);
+    this.canvas.setAttribute('aria-label', `Timeline of ${view.label}: ${duration(from)} to ${duration(to)} of ${duration(view.span)}`);
   }
 
-  point(x, y, isChosen) {
+  at(x, y) {
     const { left, right, top, from, to } = this.drawn;
     const scale = (to - from) / (right - left);
-    const item = y < top ? null : this.shown().at(y - top, from + (x - left) * scale, 3 * scale);
-    if (isChosen) this.held = item;
-    this.hover(item);
-    // Beside the pointer, on the side with more room.
-    this.tip.hidden = !item;
-    Object.assign(this.tip.style, { top: `${y + 16}px`, ...(x > right / 2 ? { left: 'auto', right: `${right - x + 20}px` } : { left: `${x + 12}px`, right: 'auto' }) });
-    if (isChosen && item) this.pick();
+    return y < top ? null : this.shown().at(y - top, from + (x - left) * scale, 3 * scale);
   }
 
-  hover(item) {
-    this.tip.hidden = true;
-    const isSame = JSON.stringify(item) === JSON.stringify(this.cursor);
-    this.cursor = item;
-    if (isSame) return;
-    const view = this.shown();
-    this.says.textContent = item ? view.text(item) : '';
-    this.tip.textContent = this.says.textContent;
-    this.times.show(item ? view.traceNs(item) : null);
-    this.chart.paint();
+  /** What was clicked on keeps the cursor when the pointer leaves. */
+  leave() {
+    this.hover(this.held);
+  }
+
+  text(item) {
+    this.times.show(item ? this.shown().traceNs(item) : null);
+    return item ? this.shown().text(item) : '';
   }
 
   /** Puts the cursor on a row, and shows the part of the window that it is in. */
@@ -241,30 +279,20 @@ class TimelineView {
     this.hover(item);
     const { from, to } = this.drawn;
     const start = item ? this.shown().startOf(item) : from;
-    if (start < from || start > to) this.zoom.show(start - (to - from) / 2, start + (to - from) / 2);
+    if (start < from || start > to) this.show(start - (to - from) / 2, start + (to - from) / 2);
   }
 
-  pick() {
-    const chosen = this.shown().pick(this.cursor);
+  move(rows, lanes) {
+    const { left, right, from, to } = this.drawn;
+    this.go(this.shown().next(this.cursor, lanes, rows, (to - from) / (right - left)));
+  }
+
+  pick(item) {
+    this.held = item;
+    const chosen = this.shown().pick(item);
     if (!chosen) return;
     const isSame = Object.entries(chosen).every(([key, value]) => value === this.state.get(key));
     this.state.set(isSame ? Object.fromEntries(Object.keys(chosen).map((key) => [key, null])) : chosen);
-  }
-
-  key(event) {
-    const [rows, lanes] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] ?? [0, 0];
-    if (event.key === 'Enter' && this.cursor) this.pick();
-    else if (event.key === 'c' && this.cursor) this.times.copy();
-    else if (rows !== 0 || lanes !== 0) {
-      const { left, right, from, to } = this.drawn;
-      this.go(this.shown().next(this.cursor, lanes, rows, (to - from) / (right - left)));
-    } else if (event.key === 'f') this.fit();
-    else if (event.key === '/' && this.shown().search) this.input.focus();
-    else if (event.key === 'Escape') {
-      this.held = null;
-      this.hover(null);
-    } else return false;
-    return true;
   }
 }
 
@@ -282,20 +310,57 @@ function shellWord(word) {
 
 /** Buttons that copy a time of the trace: in µs, as Chrome's JSON has it, and in ns, as the program's options take it. */
 function timeButtons() {
-  const texts = [null, null];
+  let texts = null;
   const copy = (at) => {
     copyText(texts[at], buttons[at]);
     // The cursor may have moved on by the time that the button shows its text again.
-    setTimeout(() => show(texts[1]), 1600);
+    setTimeout(label, 1600);
   };
-  const buttons = [0, 1].map((at) => el('button', { type: 'button', class: 'small', onclick: () => copy(at) }));
+  const buttons = [0, 1].map((at) => button('', () => copy(at), { class: 'small' }));
   const node = el('div', { class: 'toolbar times' }, el('span', { class: 'label' }, 'Copy its start in the trace:'), buttons);
-  node.style.visibility = 'hidden';
-  const show = (ns) => {
-    node.style.visibility = ns === null ? 'hidden' : 'visible';
-    [texts[0], texts[1]] = [ns && traceMicros(ns), ns];
-    if (ns === null) return;
-    buttons.forEach((button, at) => (button.textContent = `${texts[at]} ${['µs', 'ns'][at]}`));
+  const label = () => {
+    node.style.visibility = texts ? 'visible' : 'hidden';
+    texts?.forEach((text, at) => (buttons[at].textContent = `${text} ${['µs', 'ns'][at]}`));
   };
-  return { node, show, copy: () => texts[0] && copy(0) };
+  const show = (ns) => {
+    texts = ns === null ? null : [traceMicros(ns), ns];
+    label();
+  };
+  show(null);
+  return { node, show, copy: () => texts && copy(0) };
+}
+
+/** A key for the drawing: `[colour name, text]` as squares with labels. */
+function drawKey(context, items, { left, right }, shown) {
+  let [at, line] = [left, 10];
+  for (const [name, text] of items) {
+    const wide = 20 + context.measureText(text).width + 14;
+    if (at + wide > right && at > left) [at, line] = [left, line + 17];
+    context.fillStyle = shown[name];
+    context.fillRect(at, line - 5, 14, 10);
+    context.fillStyle = shown.muted;
+    context.fillText(text, at + 19, line);
+    at += wide;
+  }
+}
+
+/** A time axis along x, with grid lines through the chart: at round times, whose step is 1, 2 or 5 times a power of ten. */
+function drawTimeAxis(context, { left, right, top, bottom, from, to }, shown) {
+  const largest = Math.max(Math.abs(from), Math.abs(to));
+  const [unit, name] = largest < 1e3 ? [1, 'ns'] : largest < 1e6 ? [1e3, 'µs'] : largest < 1e9 ? [1e6, 'ms'] : [1e9, 's'];
+  const rough = (to - from) / Math.max(1, (right - left) / 110);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((of) => of * power >= rough * 0.999) * power;
+  const decimals = Math.max(0, Math.min(9, Math.ceil(Math.log10(unit / step) - 1e-9)));
+  context.font = '11px system-ui, sans-serif';
+  for (let tick = Math.ceil(from / step - 1e-9); tick * step <= to + step * 1e-9; tick += 1) {
+    const x = Math.round(left + ((tick * step - from) / (to - from)) * (right - left)) + 0.5;
+    context.fillStyle = shown.line;
+    context.fillRect(x - 0.5, top, 1, bottom - top);
+    context.fillStyle = shown.muted;
+    const text = `${((tick * step) / unit).toFixed(decimals)} ${name}`;
+    const half = context.measureText(text).width / 2;
+    context.fillText(text, Math.min(Math.max(left - half, x - half, 2), right - 2 * half), top - 8);
+  }
+  context.font = '12px system-ui, sans-serif';
 }

@@ -1,8 +1,6 @@
 // The lanes of one trace: the calls that launch or block, with a lane for each thread, and kernels, with a lane for each stream.
 
-import { apart } from './canvas.js';
-import { traceNs } from './clock.js';
-import { count, duration, many, visible } from './format.js';
+import { apart, count, duration, many, traceNs, visible } from './format.js';
 import { Lanes, lane } from './lanes.js';
 
 const STREAM_BAR = 18;

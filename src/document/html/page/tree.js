@@ -4,42 +4,27 @@
 
 /** A tree of the call paths of a model's stacks. Node 0 is the root, above all outermost callers. */
 export class CallTree {
-  constructor(model) {
-    const { starts, middles, ids } = model.index;
-    this.stacks = model.stacks;
-    const most = ids.length + 1;
-    this.parent = new Int32Array(most);
-    this.frame = new Int32Array(most);
-    this.firstChild = new Int32Array(most).fill(-1);
-    this.nextSibling = new Int32Array(most).fill(-1);
-    this.endOf = new Int32Array(most).fill(-1);
-    this.leafOf = new Int32Array(this.stacks.length);
-    this.parent[0] = -1;
-    this.frame[0] = -1;
-    this.size = 1;
-    this.sums = new Map();
+  constructor({ stacks }) {
+    const most = stacks.reduce((sum, { frames }) => sum + frames.length, 1);
+    const none = () => new Int32Array(most).fill(-1);
+    Object.assign(this, { stacks, parent: none(), frame: none(), firstChild: none(), nextSibling: none(), endOf: none(), size: 1, sums: new Map() });
     const find = this.finder(most);
-    for (let stack = 0; stack < this.stacks.length; stack += 1) {
-      let node = 0;
-      for (let at = starts[stack]; at < middles[stack]; at += 1) node = find(node, ids[at]);
-      this.leafOf[stack] = node;
+    this.leafOf = Int32Array.from(stacks, ({ frames }) => frames.reduce((node, { id }) => find(node, id), 0));
+    this.leafOf.forEach((node, stack) => {
       if (this.endOf[node] < 0) this.endOf[node] = stack;
-    }
+    });
     this.below = this.total(() => 1);
   }
 
   // Finds or makes the child of a node with a frame. A hash table with open addressing, since a Map of 2,000,000 keys takes seconds.
   finder(most) {
-    let slots = 1024;
-    while (slots < most * 2) slots *= 2;
+    const slots = 2 ** Math.ceil(Math.log2(most * 2 + 1024));
     const table = new Int32Array(slots);
     return (parent, frame) => {
       let at = (Math.imul(parent, 0x9e3779b1) ^ Math.imul(frame + 1, 0x85ebca6b)) >>> 0;
       at = (at ^ (at >>> 15)) & (slots - 1);
-      while (table[at] !== 0) {
-        const node = table[at];
-        if (this.parent[node] === parent && this.frame[node] === frame) return node;
-        at = (at + 1) & (slots - 1);
+      for (; table[at] !== 0; at = (at + 1) & (slots - 1)) {
+        if (this.parent[table[at]] === parent && this.frame[table[at]] === frame) return table[at];
       }
       const node = this.size;
       this.size += 1;
@@ -69,6 +54,12 @@ export class CallTree {
   only(node) {
     const child = this.firstChild[node];
     return child >= 0 && this.nextSibling[child] < 0 && this.endOf[node] < 0 ? child : -1;
+  }
+
+  children(node) {
+    const nodes = [];
+    for (let child = this.firstChild[node]; child >= 0; child = this.nextSibling[child]) nodes.push(child);
+    return nodes;
   }
 
   /** A stack below a node, unique if the node has only one. */
