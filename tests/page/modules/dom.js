@@ -13,9 +13,9 @@ equal(box.getAttribute('aria-label'), hostile, 'an attribute is a value');
 equal(box.getAttributeNames().sort(), ['aria-label', 'class', 'data-of', 'role', 'tabindex']);
 equal(box.textContent, `xy${hostile}`);
 let clicks = 0;
-const button = el('button', { type: 'button', onclick: () => { clicks += 1; } }, hostile);
-button.click();
-equal([clicks, button.childElementCount], [1, 0]);
+const clicked = el('button', { type: 'button', onclick: () => { clicks += 1; } }, hostile);
+clicked.click();
+equal([clicks, clicked.childElementCount], [1, 0]);
 
 const part = section('of', hostile, 'what it shows', el('p', {}, 'z'));
 equal([part.tagName, part.id, part.querySelector('h2').textContent], ['SECTION', 'of', hostile]);

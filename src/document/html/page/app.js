@@ -49,21 +49,15 @@ function appAlert(what, error) {
   return el('p', { role: 'alert', class: 'alert' }, nameNode(text));
 }
 
-function appStackName({ stacks }, id) {
-  const name = stacks[id]?.label;
-  return name ? shortFrame(name) : `number ${id + 1}`;
-}
-
 function appCollectiveName({ lanes }, at) {
-  if (!lanes || !(at >= 0 && at < lanes.collectives.first.length)) return `number ${at + 1}`;
-  const { name, group } = lanes.collectives;
-  const parts = [lanes.names?.[name[at]], lanes.groups?.[group[at]]].filter((part) => part);
+  const { name, group } = lanes?.collectives ?? { name: [] };
+  const parts = at < name.length ? [lanes.names[name[at]], lanes.groups[group[at]]].filter((part) => part) : ['number'];
   return `${parts.join(' of ')} ${at + 1}`.trim();
 }
 
 // Labels for the keys of the state that select something.
 const APP_CHOSEN = [
-  ['stack', 'Stack', appStackName],
+  ['stack', 'Stack', ({ stacks }, id) => (stacks[id] ? shortFrame(stacks[id].label) : `number ${id + 1}`)],
   ['rank', 'Rank', (model, rank) => String(rank)],
   ['step', 'Step', (model, step) => model.steps?.names[step] ?? String(step)],
   ['collective', 'Collective', appCollectiveName],
@@ -76,9 +70,8 @@ function appChosen(model, state) {
     const clear = button('×', () => state.set({ [key]: null }), { class: 'clear', title: label, 'aria-label': label });
     return el('span', { class: 'chosen' }, el('span', { class: 'label' }, title), nameNode(text, { class: 'name', title: visible(text) }), clear);
   });
-  if (items.length < 2) return items;
   const none = Object.fromEntries(APP_CHOSEN.map(([key]) => [key, null]));
-  return [...items, button('Clear all', () => state.set(none), { class: 'small' })];
+  return items.length < 2 ? items : [...items, button('Clear all', () => state.set(none), { class: 'small' })];
 }
 
 class App {
@@ -101,30 +94,21 @@ class App {
   async run() {
     this.model = await loadModel(this.page);
     this.root.before(this.bar);
-    const verdict = document.getElementById('verdict');
-    if (verdict) this.link('verdict', 'Verdict');
+    this.link('verdict', 'Verdict');
     this.listen();
     // A pipeline's picture is its schedule.
     const bars = this.model.docs.ranks?.pipeline ? null : pictureBars(this.model);
     if (bars) document.getElementById('picture').append(bars);
     for (const [id, mount] of APP_VIEWS) {
       if (mount) this.mount(id, mount);
-      else if (id === 'charts') await this.loadCharts();
-      else this.mountTables();
+      else if (id === 'tables') this.mountTables();
+      else await loadCharts(this.model).catch((error) => this.root.append(appAlert('The timelines cannot be read', error)));
       await new Promise((done) => setTimeout(done));
     }
+    this.showChosen();
     if (this.state.get('view')) this.scroll();
     // Tells programs that drive the page that it is complete.
     document.documentElement.dataset.ready = 'true';
-  }
-
-  async loadCharts() {
-    try {
-      await loadCharts(this.model);
-    } catch (error) {
-      this.root.append(appAlert('The timelines cannot be read', error));
-    }
-    this.showChosen();
   }
 
   /** Mounts the tables that no other view shows. */
@@ -193,6 +177,7 @@ class App {
     const shown = APP_THEMES.includes(theme) ? theme : 'auto';
     document.documentElement.dataset.theme = shown;
     this.themes.show(shown);
+    this.paint();
   }
 
   showChosen() {
@@ -219,10 +204,7 @@ class App {
     const changed = (state, keys) => {
       this.showChosen();
       this.each((view) => view.update?.(state, keys));
-      if (keys.has('theme')) {
-        this.showTheme();
-        this.paint();
-      }
+      if (keys.has('theme')) this.showTheme();
       if (keys.has('view') && state.get('view')) this.scroll();
     };
     this.state.on(changed);
@@ -238,13 +220,12 @@ class App {
       this.paint();
     }).observe(this.root);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.paint());
-    for (const [event, printing] of [['beforeprint', true], ['afterprint', false]]) {
-      addEventListener(event, () => {
-        document.documentElement.classList.toggle('printing', printing);
-        this.more.open ||= printing;
-        this.paint();
-      });
-    }
+    const print = ({ type }) => {
+      document.documentElement.classList.toggle('printing', type === 'beforeprint');
+      this.more.open ||= type === 'beforeprint';
+      this.paint();
+    };
+    ['beforeprint', 'afterprint'].forEach((type) => addEventListener(type, print));
   }
 }
 

@@ -52,6 +52,11 @@ export function searchField(label, placeholder, onSearch, onkeydown = null) {
   return { input, node: el('label', { class: 'search' }, el('span', { class: 'label' }, label), input) };
 }
 
+/** A word of a key, with its colour. */
+export function swatch(colour, text) {
+  return el('span', null, el('span', { class: 'swatch', style: `background: ${colour}` }), text);
+}
+
 /** A box for content wider than the screen: it scrolls, also with the keyboard. */
 export function scrollBox(label, ...content) {
   return el('div', { class: 'scroll', tabIndex: 0, role: 'group', 'aria-label': label }, ...content);
@@ -65,12 +70,12 @@ export function smallTable(name, columns, rows, caption = name) {
   return scrollBox(name, el('table', { class: 'compact' }, caption ? el('caption', null, caption) : null, el('thead', null, head), body));
 }
 
-/** Copies a text and confirms it on the button. Where pages have no clipboard, as for files in some browsers, the text is selected instead. */
-export async function copyText(text, node, shown) {
+/** Copies a text and confirms it on the button, whose text is then restored. Where pages have no clipboard, as for files in some browsers, the text is selected instead. */
+export async function copyText(text, node, shown, restore = null) {
   const before = node.textContent;
   const isWritten = await navigator.clipboard?.writeText(text).then(() => true, () => false);
   node.textContent = isWritten || copySelected(text, shown) ? 'Copied' : 'Selected: press Ctrl+C';
-  setTimeout(() => (node.textContent = before), 1500);
+  setTimeout(restore ?? (() => (node.textContent = before)), 1500);
 }
 
 // A text area holds the text if no element of the page shows it; `execCommand` is old, but works without a secure origin.

@@ -4,7 +4,7 @@
 // The layout has one rectangle per visible frame, whatever the number of stacks.
 
 import { Chart, fitText } from './canvas.js';
-import { button, choice, el, section } from './dom.js';
+import { button, choice, el, section, swatch } from './dom.js';
 import { count, duration, many, percent, shortFrame, visible } from './format.js';
 import { matchTexts } from './model.js';
 import { CallTree } from './tree.js';
@@ -18,9 +18,9 @@ const ICICLE_WIDTHS = [
   ['count', '', 'Count'],
 ];
 const ICICLE_KEYS = [
-  ['of-headline', 'names a stack'],
-  ['of-user', 'other code of yours'],
-  ['of-library', 'libraries'],
+  ['var(--accent)', 'names a stack'],
+  ['color-mix(in srgb, var(--accent) 20%, var(--panel)); border: 1px solid var(--accent)', 'other code of yours'],
+  ['var(--line)', 'libraries'],
 ];
 
 class Icicle extends Chart {
@@ -38,8 +38,7 @@ class Icicle extends Chart {
     this.keys = { '+': zoomIn, '=': zoomIn, '-': zoomOut, _: zoomOut, Home: () => this.reset() };
     this.choice = choice('Width', widths.map(([key, , text]) => [key, text]), this.key, (width) => state.set({ width }));
     this.out = button('Zoom out', zoomOut);
-    const swatch = ([kind, text]) => el('span', { class: 'key' }, el('span', { class: `swatch ${kind}` }), text);
-    const legend = isGrouped ? null : el('span', { class: 'keys legend' }, ICICLE_KEYS.map(swatch));
+    const legend = isGrouped ? null : el('span', { class: 'keys legend' }, ICICLE_KEYS.map(([colour, text]) => swatch(colour, text)));
     const toolbar = el('div', { class: 'toolbar' }, this.choice.node, this.out, button('Reset', this.keys.Home), legend);
     this.id = 'icicle';
     this.title = isGrouped ? 'Tree of groups' : 'Call tree';
@@ -88,19 +87,15 @@ class Icicle extends Chart {
   // The runs of a chain. Its last frame, frames that name stacks and frames that match a search stand alone; runs of others are folded.
   runs(chain) {
     const runs = [];
-    const isKept = (at) => {
-      const frame = this.tree.frame[chain[at]];
-      return at === chain.length - 1 || this.headlines[frame] === 1 || this.hits?.[frame] === 1;
-    };
-    for (let from = 0; from < chain.length; ) {
-      let to = from;
-      while (to < chain.length && !isKept(to)) to += 1;
-      const isFolded = to - from >= ICICLE_FOLD && !this.unfolded.has(chain[from]);
-      if (isFolded) runs.push([from, to - 1]);
-      else for (let at = from; at < to; at += 1) runs.push([at, at]);
-      if (to < chain.length) runs.push([to, to]);
-      from = to + 1;
-    }
+    let from = 0;
+    chain.forEach((node, at) => {
+      const frame = this.tree.frame[node];
+      if (at < chain.length - 1 && this.headlines[frame] === 0 && !this.hits?.[frame]) return;
+      const isFolded = at - from >= ICICLE_FOLD && !this.unfolded.has(chain[from]);
+      if (isFolded) runs.push([from, at - 1]);
+      for (let alone = isFolded ? at : from; alone <= at; alone += 1) runs.push([alone, alone]);
+      from = at + 1;
+    });
     return runs;
   }
 

@@ -27,6 +27,13 @@ export function lane(rows, table, more) {
   return { rows: list, table, ends, ...more };
 }
 
+/** Rows by what a function gives for them. */
+export function grouped(rows, keyOf) {
+  const groups = new Map();
+  for (const row of rows) groups.get(keyOf(row))?.push(row) ?? groups.set(keyOf(row), [row]);
+  return groups;
+}
+
 /** Lanes below each other. A cursor is `{lane, of}`: a lane and the place of a row in it. */
 export class Lanes {
   constructor({ steps, lanes, ...source }) {
@@ -67,7 +74,7 @@ export class Lanes {
       if (labelled.includes(of)) context.fillText(of.label, at.left - 6, at.top + of.bar + Math.max(5, of.tall / 2));
       context.textAlign = 'left';
     }
-    this.ties?.(choice, at.from, at.to).forEach((tie) => this.drawTie(context, at, shown, tie));
+    this.drawTies(context, at, shown, this.ties?.(choice, at.from, at.to));
   }
 
   /** Draws where steps are, and their names where there is room. */
@@ -152,43 +159,37 @@ export class Lanes {
     context.font = '12px system-ui, sans-serif';
   }
 
-  /** Draws a line from a launch to its kernel, both cursors. */
-  drawTie(context, at, shown, [from, to]) {
-    const point = (item, below) => {
-      const [{ bar, tall }] = this.rowOf(item);
-      return [at.left + at.x(this.startOf(item)), at.top + bar + (below ? tall : 0)];
-    };
+  /** Draws lines between launches and their kernels, pairs of cursors. */
+  drawTies(context, at, shown, ties) {
     context.strokeStyle = shown.mark;
-    context.beginPath();
-    context.moveTo(...point(from, true));
-    context.lineTo(...point(to, false));
-    context.stroke();
+    for (const [from, to] of ties ?? []) {
+      context.beginPath();
+      context.moveTo(at.left + at.x(this.spanOf(from)[0]), at.top + this.lanes[from.lane].bar + this.lanes[from.lane].tall);
+      context.lineTo(at.left + at.x(this.spanOf(to)[0]), at.top + this.lanes[to.lane].bar);
+      context.stroke();
+    }
   }
 
   /** Draws what the cursor is on, and the lines between a launch and its kernels. */
   drawItem(context, window, shown, item) {
-    const [{ bar, tall }] = this.rowOf(item);
+    const { bar, tall } = this.lanes[item.lane];
     const at = { ...window, x: this.scale(window) };
-    const [x0, x1] = [at.x(this.startOf(item)), at.x(this.endOf(item))];
+    const [x0, x1] = this.spanOf(item).map(at.x);
     context.strokeStyle = shown.fg;
     context.strokeRect(at.left + x0 - 1, at.top + bar - 1, Math.max(2, x1 - x0 + 2), tall + 2);
-    this.tiesOf?.(item).forEach((tie) => this.drawTie(context, at, shown, tie));
+    this.drawTies(context, at, shown, this.tiesOf?.(item));
   }
 
+  /** The row at a time of the lane at this height, or the nearest one. */
   at(y, time, within) {
     const lane = this.lanes.findIndex(({ y: top }, at) => y >= top && y < (this.lanes[at + 1]?.y ?? this.height));
-    return lane < 0 ? null : this.near(lane, time, within);
-  }
-
-  /** The row of a lane at a time, or the nearest one. */
-  near(lane, time, within) {
-    const of = this.lanes[lane];
-    const { start, dur } = of.table;
-    const [first, last] = this.rowsIn(of, time - within, time + within);
+    if (lane < 0) return null;
+    const { rows, table } = this.lanes[lane];
+    const [first, last] = this.rowsIn(this.lanes[lane], time - within, time + within);
     let [best, least] = [null, Infinity];
     for (let place = last - 1; place >= first && least > 0; place -= 1) {
-      const row = of.rows[place];
-      const far = Math.max(0, start[row] - time, time - start[row] - dur[row]);
+      const start = table.start[rows[place]];
+      const far = Math.max(0, start - time, time - start - table.dur[rows[place]]);
       if (far <= within && far < least) [best, least] = [place, far];
     }
     return best === null ? null : { lane, of: best };
@@ -199,56 +200,28 @@ export class Lanes {
     const lane = Math.min(Math.max((item?.lane ?? this.first ?? 0) + lanes, 0), this.lanes.length - 1);
     const { rows: list, table } = this.lanes[lane];
     const start = (of) => table.start[list[of]];
-    if (!item || lanes !== 0) return { lane, of: Math.min(list.length - 1, item ? firstThat(list.length, (of) => start(of) >= this.startOf(item)) : 0) };
-    let of = item.of + rows;
-    while (of >= 0 && of < list.length && Math.abs(start(of) - start(item.of)) < least) of += rows;
+    let of = !item ? 0 : lanes === 0 ? item.of + rows : firstThat(list.length, (at) => start(at) >= this.spanOf(item)[0]);
+    while (item && lanes === 0 && of >= 0 && of < list.length && Math.abs(start(of) - start(item.of)) < least) of += rows;
     return { lane, of: Math.min(Math.max(of, 0), list.length - 1) };
   }
 
-  /** The lane and the row of a cursor. */
-  rowOf({ lane, of }) {
-    return [this.lanes[lane], this.lanes[lane].rows[of]];
+  /** When the row of a cursor starts and ends. */
+  spanOf({ lane, of }) {
+    const { table, rows } = this.lanes[lane];
+    return [table.start[rows[of]], table.start[rows[of]] + table.dur[rows[of]]];
   }
 
-  startOf(item) {
-    const [of, row] = this.rowOf(item);
-    return of.table.start[row];
-  }
-
-  endOf(item) {
-    const [of, row] = this.rowOf(item);
-    return of.table.start[row] + of.table.dur[row];
-  }
-
-  /** When it started in its trace, in ns; null where it is in none. */
-  traceNs(item) {
-    const [of, row] = this.rowOf(item);
-    return of.traceNs ? of.traceNs(row) : null;
-  }
-
-  /** What choosing it selects. */
-  pick(item) {
-    const [of, row] = this.rowOf(item);
-    return of.pick(row);
-  }
-
-  text(item) {
-    const [of, row] = this.rowOf(item);
-    return of.text(row);
+  /** What its lane has of a cursor's row: its `text`, what choosing it would `pick`, and when it started in its trace, `traceNs`; null for nothing. */
+  ask(what, { lane, of }) {
+    return this.lanes[lane][what]?.(this.lanes[lane].rows[of]) ?? null;
   }
 }
 
-/** Adds how much of each pixel is covered. */
+/** Adds how much of each pixel is covered; what is within one is seen, however short it is. */
 function cover(sums, x0, x1) {
   const [from, to] = [Math.max(0, x0), Math.min(sums.length, x1)];
-  if (to < 0 || from >= sums.length || to < from) return;
-  const [first, last] = [Math.floor(from), Math.floor(to)];
-  if (first === last) sums[first] += Math.max(0.15, to - from);
-  else {
-    sums[first] += first + 1 - from;
-    for (let pixel = first + 1; pixel < last; pixel += 1) sums[pixel] += 1;
-    if (last < sums.length) sums[last] += to - last;
-  }
+  const least = Math.floor(from) === Math.floor(to) ? 0.15 : 0;
+  for (let pixel = Math.floor(from); pixel <= to; pixel += 1) sums[pixel] += Math.max(least, Math.min(pixel + 1, to) - Math.max(pixel, from));
 }
 
 function drawTick(context, x, y) {
@@ -261,10 +234,7 @@ function drawTick(context, x, y) {
 
 /** The colour of text on a colour: the chart's background or that of other text, whichever differs more. */
 function readable(shown, name) {
-  const light = (colour) => {
-    const [r, g, b] = channels(colour);
-    return (r * 299 + g * 587 + b * 114) / 1000;
-  };
+  const light = (colour) => [299, 587, 114].reduce((sum, weight, at) => sum + (channels(colour)[at] * weight) / 1000, 0);
   const far = (colour) => Math.abs(light(colour) - light(shown[name]));
   return far(shown.panel) > far(shown.fg) ? shown.panel : shown.fg;
 }

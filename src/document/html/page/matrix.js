@@ -27,7 +27,7 @@ const MATRIX_MEASURES = [
 class Matrix extends Chart {
   constructor(source, state) {
     super();
-    Object.assign(this, source, { state, place: new Map(source.order.map((row, at) => [row, at])) });
+    Object.assign(this, source, { state, placeOf: new Map(source.order.map((row, at) => [row, at])) });
     const options = this.measures.map(([key, label]) => [key, label]);
     this.switch = options.length < 2 ? null : choice('Show', options, this.measure()[0], (measure) => state.set({ measure }));
     this.keys = { PageUp: () => this.move(0, -20), PageDown: () => this.move(0, 20) };
@@ -92,19 +92,18 @@ class Matrix extends Chart {
     this.canvas.setAttribute('aria-label', `${this.title}: ${this.measure()[1]}, ${size}; the most is ${duration(most)}`);
   }
 
-  drawFrame(context, grid, shown) {
+  drawFrame(context, { rows, columns, left, right, bottom, wide, tall, ranksPerRow }, shown) {
+    const isWide = wide > 8 && tall > 8;
     context.fillStyle = shown.panel;
-    if (grid.wide > 8 && grid.tall > 8) {
-      for (let row = 1; row < grid.rows; row += 1) context.fillRect(grid.left, MATRIX_TOP + row * grid.tall - 1, grid.right - grid.left, 1);
-      for (let column = 1; column < grid.columns; column += 1) context.fillRect(grid.left + column * grid.wide - 1, MATRIX_TOP, 1, grid.bottom - MATRIX_TOP);
-    }
+    for (let row = 1; isWide && row < rows; row += 1) context.fillRect(left, MATRIX_TOP + row * tall - 1, right - left, 1);
+    for (let column = 1; isWide && column < columns; column += 1) context.fillRect(left + column * wide - 1, MATRIX_TOP, 1, bottom - MATRIX_TOP);
     context.strokeStyle = shown.line;
-    context.strokeRect(grid.left - 0.5, MATRIX_TOP - 0.5, grid.right - grid.left + 1, grid.bottom - MATRIX_TOP + 1);
+    context.strokeRect(left - 0.5, MATRIX_TOP - 0.5, right - left + 1, bottom - MATRIX_TOP + 1);
     context.fillStyle = shown.muted;
     context.textAlign = 'right';
-    context.fillText('rank', grid.left - 8, MATRIX_TOP - 12);
-    for (let row = 0; row < grid.rows; row += Math.ceil(15 / grid.tall)) {
-      context.fillText(String(this.rows[this.order[row * grid.ranksPerRow]]), grid.left - 8, MATRIX_TOP + (row + 0.5) * grid.tall + 0.5);
+    context.fillText('rank', left - 8, MATRIX_TOP - 12);
+    for (let row = 0; row < rows; row += Math.ceil(15 / tall)) {
+      context.fillText(String(this.rows[this.order[row * ranksPerRow]]), left - 8, MATRIX_TOP + (row + 0.5) * tall + 0.5);
     }
   }
 
@@ -157,7 +156,7 @@ class Matrix extends Chart {
 
   drawChosen(context, grid, shown) {
     const { row: chosen, column, late } = this.marked();
-    const rowOf = (row) => (this.place.has(row) ? Math.floor(this.place.get(row) / grid.ranksPerRow) : -1);
+    const rowOf = (row) => (this.placeOf.has(row) ? Math.floor(this.placeOf.get(row) / grid.ranksPerRow) : -1);
     const tip = (row, colour) => {
       const y = MATRIX_TOP + (row + 0.5) * grid.tall;
       context.fillStyle = colour;
@@ -178,7 +177,8 @@ class Matrix extends Chart {
     if (row >= 0 || at >= 0) context.strokeRect(x - 1, y - 1, wide + 2, tall + 2);
     context.lineWidth = 1;
     context.strokeStyle = shown.fg;
-    if (this.cursor) context.strokeRect(grid.left + this.cursor.column * grid.wide - 0.5, MATRIX_TOP + this.cursor.row * grid.tall - 0.5, grid.wide + 1, grid.tall + 1);
+    const { cursor } = this;
+    if (cursor) context.strokeRect(grid.left + cursor.column * grid.wide - 0.5, MATRIX_TOP + cursor.row * grid.tall - 0.5, grid.wide + 1, grid.tall + 1);
   }
 
   at(x, y) {

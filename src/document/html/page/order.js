@@ -1,31 +1,23 @@
 // The order of ranks in a heat map, and the values of its cells. Needs no document or screen, so that tests can run it.
 
 /** The order of rows: `{order: positions of ranks, text}`. If groups divide the ranks, it is by process group, since ranks wait within groups. */
-export function heatOrder(ranks, groups) {
+export function heatOrder(ranks, groups = []) {
   const position = new Map(ranks.map((rank, at) => [rank, at]));
   const families = new Map();
-  for (const group of groups ?? []) {
-    const here = group.ranks_here.filter((rank) => position.has(rank));
+  for (const group of groups) {
+    const here = group.ranks_here.filter((rank) => position.has(rank)).sort((a, b) => a - b);
     if (here.length < 2 || here.length === ranks.length || group.pair) continue;
     const key = group.description ?? (group.inferred_from_stream === null ? `of ${here.length}` : `stream ${group.inferred_from_stream}`);
-    const family = families.get(key) ?? { key, groups: [], seen: new Set(), isDivision: true, waited: 0 };
-    for (const rank of here) {
-      if (family.seen.has(rank)) family.isDivision = false;
-      family.seen.add(rank);
-    }
-    family.groups.push([...here].sort((a, b) => a - b));
+    if (!families.has(key)) families.set(key, { key, groups: [], waited: 0 });
+    const family = families.get(key);
+    family.groups.push(here);
     family.waited += group.waited_ns;
-    families.set(key, family);
   }
-  const best = [...families.values()].filter((of) => of.isDivision && of.groups.length > 1).sort((a, b) => b.waited - a.waited)[0];
+  const isDivision = ({ groups: of }) => of.length > 1 && new Set(of.flat()).size === of.flat().length;
+  const best = [...families.values()].filter(isDivision).sort((a, b) => b.waited - a.waited)[0];
   if (!best) return { order: ranks.map((_, at) => at), text: 'by rank' };
-  const order = [];
-  for (const group of best.groups.sort((a, b) => a[0] - b[0])) {
-    for (const rank of group) order.push(position.get(rank));
-  }
-  ranks.forEach((rank, at) => {
-    if (!best.seen.has(rank)) order.push(at);
-  });
+  const first = best.groups.sort((a, b) => a[0] - b[0]).flat();
+  const order = Array.from(new Set([...first, ...ranks]), (rank) => position.get(rank));
   return { order, text: `by process group (${best.key}), then by rank` };
 }
 

@@ -1,6 +1,6 @@
 // The picture of the first screen where it is bars: for each rank of a job, or for each side of a comparison, what a mean step consists of.
 
-import { el } from './dom.js';
+import { el, swatch } from './dom.js';
 import { count, duration, many, percent } from './format.js';
 
 // Bars of so many ranks are drawn; of more, those that differ most from the mean, and the mean of the others.
@@ -67,14 +67,10 @@ export function pictureBars({ docs: { ranks, diff, 'ranks-diff': runs } }) {
   const line = (bar) => {
     const all = length(bar);
     const texts = used.map(([key, word]) => `${word} ${duration(bar.parts[key] ?? 0)} (${percent((bar.parts[key] ?? 0) / all)})`);
-    const part = ([key], at) => {
-      const node = el('span', { class: `part ink-${key}`, title: texts[at] });
-      node.style.width = `${((bar.parts[key] ?? 0) / longest) * 100}%`;
-      return node;
-    };
+    const part = ([key], at) => el('span', { title: texts[at], style: `background: var(--${key}); width: ${((bar.parts[key] ?? 0) / longest) * 100}%` });
     const strip = el('div', { class: 'strip', role: 'img', 'aria-label': `${bar.name}: ${texts.join(', ')}` }, used.map(part));
     return el('li', null, el('span', { class: 'bar-name' }, bar.name), strip, el('span', { class: 'bar-length' }, duration(all)));
   };
-  const key = used.map(([name, word]) => el('span', { class: 'key' }, el('span', { class: `swatch ink-${name}` }), word));
+  const key = used.map(([name, word]) => swatch(`var(--${name})`, word));
   return el('figure', { class: 'picture' }, el('figcaption', null, picture.title, ' ', el('span', { class: 'keys' }, key)), el('ul', { class: 'bars' }, picture.bars.map(line)));
 }

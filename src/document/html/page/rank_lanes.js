@@ -2,29 +2,17 @@
 // With a rerun, each rank has its lane of the rerun below.
 
 import { apart, count, duration, traceNs, visible } from './format.js';
-import { Lanes, lane } from './lanes.js';
+import { Lanes, grouped, lane } from './lanes.js';
 
 const PATH_COLOURS = { CPU: 'accent', 'launch latency': 'exposed', compute: 'compute', transfer: 'transfer', idle: 'line' };
 // With more lanes than this, one is of several ranks.
 const RANK_LANES = 320;
 
-/** The collective of each row, and the start and end of each collective. */
-function indexOf(lanes) {
-  if (lanes.index) return lanes.index;
-  const { collectives, rows } = lanes;
-  const n = collectives.first.length;
-  const index = { n, begin: new Float64Array(n), end: new Float64Array(n), of: new Int32Array(rows.start.length) };
-  for (let at = 0; at < n; at += 1) {
-    const [first, last] = [collectives.first[at], collectives.first[at] + collectives.members[at]];
-    index.begin[at] = first < last ? Infinity : 0;
-    for (let row = first; row < last; row += 1) {
-      index.of[row] = at;
-      index.begin[at] = Math.min(index.begin[at], rows.start[row]);
-      index.end[at] = Math.max(index.end[at], rows.start[row] + rows.dur[row]);
-    }
-  }
-  lanes.index = index;
-  return index;
+/** The collective of each row. */
+function collectivesOf({ collectives: { first, members }, rows }) {
+  const of = new Int32Array(rows.start.length);
+  first.forEach((row, at) => of.fill(at, row, row + members[at]));
+  return of;
 }
 
 /** The rows of a rerun. `moved` is how it differs, by row: the end, the waiting, and the rest of the time. */
@@ -56,7 +44,7 @@ export function worstCollective(lanes, rank, step, measure) {
 export function rankLanes(model, rerun = null) {
   const { lanes: data } = model;
   const { ranks, collectives, rows, pieces } = data;
-  const index = indexOf(data);
+  const collectiveOf = collectivesOf(data);
   const order = ranks.map((_, at) => at).sort((a, b) => ranks[a] - ranks[b]);
   const perRow = Math.ceil(((rerun ? 2 : 1) * order.length) / RANK_LANES);
   const n = Math.ceil(order.length / perRow) * (rerun ? 2 : 1);
@@ -64,17 +52,14 @@ export function rankLanes(model, rerun = null) {
   const place = new Map(order.map((rank, at) => [rank, Math.floor(at / perRow)]));
   const ofLane = Array.from({ length: Math.ceil(order.length / perRow) }, () => []);
   rows.rank.forEach((rank, row) => ofLane[place.get(rank)].push(row));
-  const collective = (row) => index.of[row];
   const nameOf = (row) => {
-    const group = data.groups[collectives.group[collective(row)]];
-    return visible(data.names[collectives.name[collective(row)]] ?? 'collective') + (group ? ` of ${visible(group)}` : '');
+    const at = collectiveOf[row];
+    const group = data.groups[collectives.group[at]];
+    return visible(data.names[collectives.name[at]] ?? 'collective') + (group ? ` of ${visible(group)}` : '');
   };
-  const stackOf = (row) => {
-    const id = model.ofRankStack[rows.stack[row] - 1] ?? -1;
-    return id < 0 ? null : id;
-  };
+  const stackOf = (row) => model.stacks[model.ofRankStack[rows.stack[row] - 1]] ?? null;
   const rankLane = (of, table, isRerun) => {
-    const own = isRerun ? [...ofLane[of]].sort((a, b) => table.start[a] - table.start[b]) : ofLane[of].sort((a, b) => table.start[a] - table.start[b]);
+    const own = [...ofLane[of]].sort((a, b) => table.start[a] - table.start[b]);
     const waited = (row) => Math.min(table.dur[row], Math.max(0, table.waited[row] - 1));
     return lane(own, table, {
       side: true,
@@ -86,25 +71,21 @@ export function rankLanes(model, rerun = null) {
       split: waited,
       name: nameOf,
       text: (row) => {
-        const stack = model.stacks[stackOf(row)];
+        const stack = stackOf(row);
         const launch = !isRerun && rows.launch[row] !== 0 ? `, its launch ended ${apart(rows.launch[row], 'after it began', 'before')}` : '';
         const waits = table.waited[row] === 0 ? 'waiting unknown' : `waited ${duration(table.waited[row] - 1)}`;
         const what = `rank ${ranks[rows.rank[row]]}: ${nameOf(row)} at ${duration(table.start[row])}, ran ${duration(table.dur[row])}, ${waits}${launch}`;
         return `${isRerun ? 'Rerun: ' : ''}${what}${stack ? `; ${visible(stack.label)}` : ''}`;
       },
-      pick: (row) => ({ stack: stackOf(row), collective: collective(row) }),
+      pick: (row) => ({ stack: stackOf(row)?.id ?? null, collective: collectiveOf[row] }),
       traceNs: isRerun ? null : (row) => traceNs(data.origins_ns[rows.rank[row]], rows.start[row] + rows.drift[row]),
-      isMarked: (row, choice) => collective(row) === choice.collective || (choice.stack !== null && stackOf(row) === choice.stack),
+      isMarked: (row, choice) => collectiveOf[row] === choice.collective || (choice.stack !== null && stackOf(row)?.id === choice.stack),
       isChosen: ({ rank }) => order.slice(of * perRow, (of + 1) * perRow).some((at) => ranks[at] === rank),
     });
   };
   // Several ranks in one lane have no schedule that could be read.
   const hasPieces = !rerun && perRow === 1 && pieces.rows > 0;
-  const pieceRows = new Map();
-  for (let piece = 0; hasPieces && piece < pieces.rows; piece += 1) {
-    if (!pieceRows.has(pieces.rank[piece])) pieceRows.set(pieces.rank[piece], []);
-    pieceRows.get(pieces.rank[piece]).push(piece);
-  }
+  const pieceRows = grouped(hasPieces ? pieces.rank.keys() : [], (piece) => pieces.rank[piece]);
   const microbatch = (piece) => (pieces.microbatch[piece] > 0 ? String(pieces.microbatch[piece] - 1) : '');
   const pieceLane = (rank) =>
     lane(pieceRows.get(rank), pieces, {
@@ -127,7 +108,7 @@ export function rankLanes(model, rerun = null) {
     ...(rerun ? [rankLane(of, rerun.rows, true)] : []),
     ...(pieceRows.has(order[of]) ? [pieceLane(order[of])] : []),
   ]);
-  const lanes = [...(path ? [path.lane] : []), ...all].filter((of) => of.rows.length > 0);
+  const lanes = [path?.lane, ...all].filter((of) => of?.rows.length > 0);
   const span = rows.start.reduce((end, start, row) => Math.max(end, start + rows.dur[row]), data.span_ns ?? 1);
   const key = [
     ['waited', 'waits'],
@@ -141,15 +122,18 @@ export function rankLanes(model, rerun = null) {
   const source = { span, lanes, steps: data.steps, key, label, help: rankHelp(data, rerun, { hasPieces, path, perRow }), first: path ? 1 : 0 };
   return Object.assign(new Lanes(source), {
     hasPieces,
-    spanOfCollective: (at) => (at !== null && at >= 0 && at < index.n ? [index.begin[at], index.end[at]] : null),
-    spanOfStep: (step) => {
-      let [from, to] = [Infinity, 0];
-      collectives.step.forEach((of, at) => {
-        if (of === step + 1) [from, to] = [Math.min(from, index.begin[at]), Math.max(to, index.end[at])];
-      });
-      return to > from ? [from, to] : null;
-    },
+    spanOfCollective: (at) => spanOf(data, at === null ? [] : [at]),
+    spanOfStep: (step) => spanOf(data, [...collectives.step.keys()].filter((at) => collectives.step[at] === step + 1)),
   });
+}
+
+/** When the first of some collectives begins and the last one ends; null without any. */
+function spanOf({ collectives: { first, members }, rows }, of) {
+  let [from, to] = [Infinity, 0];
+  for (const at of of) {
+    for (let row = first[at]; row < first[at] + members[at]; row += 1) [from, to] = [Math.min(from, rows.start[row]), Math.max(to, rows.start[row] + rows.dur[row])];
+  }
+  return to > from ? [from, to] : null;
 }
 
 /** The critical path: what the job's length consists of, one piece after the other, each on one rank; null where it is not known. */

@@ -3,18 +3,15 @@
 // Keys: `view` (the part of the page to scroll to), `stack`, `rank`, `step`, `collective` (numbers), keys of views: `sort`, `q`,
 // `page`, `width`, `measure`, `trace`, `from`, `to`, `find`, and `theme`. A missing value is the view's default.
 
-// Keys whose values must be places in lists, or times. Other values of theirs are dropped: a fragment may come from anywhere.
-const PLACES = new Set(['stack', 'rank', 'step', 'collective', 'trace', 'page']);
-const TIMES = new Set(['from', 'to']);
+// What values of these keys must be: places in lists, or times. Others of theirs are dropped, as a fragment may come from anywhere.
+const PLACE = /^\d{1,9}$/;
+const TIME = /^-?\d{1,15}(\.\d{1,9})?$/;
+const NUMBERS = { stack: PLACE, rank: PLACE, step: PLACE, collective: PLACE, trace: PLACE, page: PLACE, from: TIME, to: TIME };
 
 /** The state of a fragment. */
 export function parse(fragment) {
-  const state = {};
-  for (const [key, text] of new URLSearchParams(fragment.replace(/^#/, ''))) {
-    if (!PLACES.has(key) && !TIMES.has(key)) state[key] = text;
-    else if ((PLACES.has(key) ? /^\d{1,9}$/ : /^-?\d{1,15}(\.\d{1,9})?$/).test(text)) state[key] = Number(text);
-  }
-  return state;
+  const known = [...new URLSearchParams(fragment.replace(/^#/, ''))].filter(([key, text]) => !Object.hasOwn(NUMBERS, key) || NUMBERS[key].test(text));
+  return Object.fromEntries(known.map(([key, text]) => [key, Object.hasOwn(NUMBERS, key) ? Number(text) : text]));
 }
 
 /** The fragment of a state: `#stack=3&width=exposed`. */

@@ -55,19 +55,14 @@ function isNumber({ unit }) {
   return unit !== 'text';
 }
 
-/** A column of these values; `largest` is that of times, for their bars. */
+/** A column of these values; `largest` is that of times, for their bars, and `sorted` has numbers in their order: the places of texts. */
 export function tableColumn(column, values) {
   const largest = column.unit === 'ns' ? values.reduce((most, value) => Math.max(most, value ?? 0), 0) : 0;
   const key = column.title.toLowerCase().replace(/[^a-z]+/g, '-').replace(/-$/, '');
-  return { ...column, key, values, largest, sorted: tableSorted(column, values) };
-}
-
-/** Numbers in whose order the values are: the values themselves, or the places of texts. */
-function tableSorted(column, values) {
-  if (isNumber(column)) return Float64Array.from(values, (value) => value ?? -1);
-  const texts = [...new Set(values.map((value) => value ?? ''))].sort();
+  const texts = isNumber(column) ? [] : [...new Set(values.map((value) => value ?? ''))].sort();
   const place = new Map(texts.map((text, at) => [text, at]));
-  return Float64Array.from(values, (value) => place.get(value ?? ''));
+  const sorted = Float64Array.from(values, (value) => (isNumber(column) ? (value ?? -1) : place.get(value ?? '')));
+  return { ...column, key, values, largest, sorted };
 }
 
 /** The pixels that a column needs: for the longest word of its head with the mark of its order, and for its longest value. */
@@ -176,11 +171,6 @@ export class DataTable {
     return order;
   }
 
-  choose(row) {
-    const value = this.value(row);
-    this.state.set({ [this.key]: this.state.get(this.key) === value ? null : value });
-  }
-
   isChosen(row) {
     return Boolean(this.key) && this.state.get(this.key) === this.value(row);
   }
@@ -191,7 +181,7 @@ export class DataTable {
     const order = this.order(key);
     this.query = this.get('q') ?? '';
     const wanted = this.query.trim() === '' ? null : this.find(this.query);
-    this.shown = (up ? order : order.toReversed()).filter((row) => !wanted || wanted[row] === 1);
+    this.shown = (up ? order : order.slice().reverse()).filter((row) => !wanted || wanted[row] === 1);
     this.status.textContent = wanted ? `${count(this.shown.length)} of ${count(this.n)} match` : this.n > this.perPage ? `${count(this.n)} in all` : '';
     if (this.search.input.value !== this.query) this.search.input.value = this.query;
     for (const th of this.headRow.children) {
@@ -233,40 +223,31 @@ export class DataTable {
     const cells = this.columns.map((column) => {
       const text = unitText(column.unit, column.values[row]);
       if (!isNumber(column)) return el('td', { class: !this.opens && text.length > TABLE_TEXT ? 'long' : null }, nameNode(text));
-      const share = this.opens && column.largest > 0 ? Math.max(0, column.values[row] ?? 0) / column.largest : 0;
-      const cell = el('td', { class: this.opens && column.largest > 0 ? `number bar of-${column.key}` : 'number' }, text);
-      if (share > 0) cell.style.backgroundSize = `${(share * 88).toFixed(1)}% 3px`;
-      return cell;
+      if (!this.opens || column.largest === 0) return el('td', { class: 'number' }, text);
+      // The bar of a time has the colour of its kind, if it is one.
+      const share = Math.max(0, column.values[row] ?? 0) / column.largest;
+      return el('td', { class: 'number bar', style: `--of: var(--${column.key}, var(--collective)); background-size: ${(share * 88).toFixed(1)}% 3px` }, text);
     });
-    const number = this.opens ? el('td', { class: 'rank-of' }, count(row + 1)) : null;
-    const name = this.opens ? this.nameCell(row) : this.plainName(row);
-    const node = el('tr', { class: this.isChosen(row) ? 'row is-chosen' : 'row', 'data-id': row }, number, name, cells);
-    return this.open.has(row) ? [node, this.detailRow(row)] : [node];
-  }
-
-  plainName(row) {
-    const text = this.label(row);
-    const name = this.isNumbered ? text : nameNode(text);
-    const cell = this.key ? el('button', { type: 'button', class: 'small name', 'aria-current': String(this.isChosen(row)) }, name) : name;
-    return el('td', { class: this.isNumbered ? 'number' : text.length > TABLE_TEXT ? 'long' : null }, cell);
+    const number = this.opens ? el('td', { class: 'number rank-of' }, count(row + 1)) : null;
+    const node = el('tr', { class: this.isChosen(row) ? 'row is-chosen' : 'row', 'data-id': row }, number, this.nameCell(row), cells);
+    if (!this.open.has(row)) return [node];
+    return [node, el('tr', { class: 'detail', 'data-of': row }, el('td', { colSpan: this.columns.length + 2 }, this.detail(row, this.query)))];
   }
 
   nameCell(row) {
-    const [label, below] = [this.label(row), this.below(row)];
-    const open = this.open.has(row);
-    const does = open ? 'Close the call stack' : 'Open the call stack';
-    const expand = { type: 'button', class: 'expand', tabIndex: -1, 'aria-expanded': String(open), 'aria-label': does, title: does };
-    const name = { type: 'button', class: 'name', tabIndex: row === this.focused ? 0 : -1, title: visible(this.whole(row)), 'aria-current': String(this.isChosen(row)) };
-    return el(
-      'td',
-      { class: 'from' },
-      el('div', { class: 'row-head' }, el('button', expand, open ? '▾' : '▸'), el('button', name, nameNode(label))),
-      below ? el('div', { class: 'what' }, nameNode(below)) : null,
-    );
-  }
-
-  detailRow(row) {
-    return el('tr', { class: 'detail', 'data-of': row }, el('td', { colSpan: this.columns.length + 2 }, this.detail(row, this.query)));
+    const label = this.label(row);
+    const text = this.isNumbered ? label : nameNode(label);
+    const current = { 'aria-current': String(this.isChosen(row)) };
+    if (!this.opens) {
+      const kind = this.isNumbered ? 'number' : label.length > TABLE_TEXT ? 'long' : null;
+      return el('td', { class: kind }, this.key ? button(text, null, { class: 'small name', ...current }) : text);
+    }
+    const isOpen = this.open.has(row);
+    const does = isOpen ? 'Close the call stack' : 'Open the call stack';
+    const expand = button(isOpen ? '▾' : '▸', null, { class: 'expand', tabIndex: -1, 'aria-expanded': String(isOpen), 'aria-label': does, title: does });
+    const name = button(text, null, { class: 'name', tabIndex: row === this.focused ? 0 : -1, title: visible(this.whole(row)), ...current });
+    const below = this.below(row);
+    return el('td', { class: 'from' }, el('div', { class: 'row-head' }, expand, name), below ? el('div', { class: 'what' }, nameNode(below)) : null);
   }
 
   mark() {
@@ -305,19 +286,12 @@ export class DataTable {
   press(event) {
     const node = event.target.closest('tr.row');
     if (!this.opens || !node || event.ctrlKey || event.metaKey || event.altKey) return;
-    const next = (way) => {
-      let to = node[way];
-      while (to && !to.classList.contains('row')) to = to[way];
-      return to;
-    };
     const row = Number(node.dataset.id);
-    if (event.key === 'ArrowDown') this.focus(next('nextElementSibling'));
-    else if (event.key === 'ArrowUp') this.focus(next('previousElementSibling'));
-    else if (event.key === 'Home') this.focus(this.body.querySelector('tr.row'));
-    else if (event.key === 'End') this.focus([...this.body.querySelectorAll('tr.row')].at(-1));
-    else if (event.key === 'ArrowRight') this.toggle(row, true);
-    else if (event.key === 'ArrowLeft') this.toggle(row, false);
-    else if (event.key === ' ') this.toggle(row);
+    const rows = [...this.body.querySelectorAll('tr.row')];
+    const to = { ArrowDown: rows.indexOf(node) + 1, ArrowUp: rows.indexOf(node) - 1, Home: 0, End: rows.length - 1 }[event.key];
+    const opens = { ArrowRight: true, ArrowLeft: false, ' ': !this.open.has(row) }[event.key];
+    if (to !== undefined) this.focus(rows[to]);
+    else if (opens !== undefined) this.toggle(row, opens);
     else return;
     event.preventDefault();
   }
@@ -331,8 +305,8 @@ export class DataTable {
     const node = event.target.closest('tr.row');
     if (!node || !this.key || String(getSelection()) !== '') return;
     this.focused = Number(node.dataset.id);
-    if (event.target.closest('.expand')) this.toggle(this.focused);
-    else this.choose(this.focused);
+    if (event.target.closest('.expand')) return this.toggle(this.focused);
+    this.state.set({ [this.key]: this.isChosen(this.focused) ? null : this.value(this.focused) });
   }
 
   // Turns to the page of the chosen row, if it was chosen elsewhere.
@@ -348,14 +322,11 @@ export class DataTable {
     if (changed.has(this.key)) this.mark();
     if (changed.has(this.key) && !isTurned) this.follow();
     const chosen = state.get(this.key);
-    if (this.opens && changed.has('view') && state.get('view') === this.id && chosen !== null) this.reveal(chosen);
-  }
-
-  // A link to a row opens it, once the page has scrolled to the table.
-  reveal(row) {
+    if (!this.opens || !changed.has('view') || state.get('view') !== this.id || chosen === null) return;
+    // A link to a row opens it, once the page has scrolled to the table.
     setTimeout(() => {
-      this.toggle(row, true);
-      this.rowOf(row)?.scrollIntoView({ block: 'nearest' });
+      this.toggle(chosen, true);
+      this.rowOf(chosen)?.scrollIntoView({ block: 'nearest' });
     });
   }
 }

@@ -32,7 +32,7 @@ class Timeline extends Chart {
   constructor(state, views) {
     super();
     Object.assign(this, { id: 'timeline', title: 'Timeline', state, views, held: null, searched: null, drawn: { left: 0, right: 1 } });
-    const [zoomIn, zoomOut] = [0.5, 2].map((factor) => () => this.zoom(factor, this.cursor ? this.x(this.shown().startOf(this.cursor)) : null));
+    const [zoomIn, zoomOut] = [0.5, 2].map((factor) => () => this.zoom(factor, this.cursor ? this.x(this.shown().spanOf(this.cursor)[0]) : null));
     const home = () => this.show(0, this.shown().span);
     const [back, on] = [-1, 1].map((way) => () => this.pan((way * (this.drawn.right - this.drawn.left)) / 4));
     const keys = { f: () => this.fit(), c: () => this.cursor && this.times.copy(), '/': () => this.shown().search && this.finder.input.focus(), Escape: () => this.go(null) };
@@ -63,8 +63,7 @@ class Timeline extends Chart {
     this.finder = searchField('Find', 'kernel or stack', (find) => this.state.set({ find }), onkeydown);
     this.found = el('span', { class: 'muted', role: 'status' });
     this.nextFound = button('Next', () => this.goFound(1), { class: 'small' });
-    this.finding = el('div', { class: 'toolbar' }, this.finder.node, this.nextFound, this.found);
-    return this.finding;
+    return (this.finding = el('div', { class: 'toolbar' }, this.finder.node, this.nextFound, this.found));
   }
 
   /** Finds the kernels of a view that have the text of the address. */
@@ -85,8 +84,7 @@ class Timeline extends Chart {
     const { view } = this.searched ?? {};
     const rows = view?.found?.rows ?? [];
     if (rows.length === 0) return;
-    const at = this.searched.at < 0 && step < 0 ? 0 : this.searched.at;
-    this.searched.at = (at + step + rows.length) % rows.length;
+    this.searched.at = (Math.max(this.searched.at, step < 0 ? 0 : -1) + step + rows.length) % rows.length;
     this.found.textContent = `${view.found.text}; number ${count(this.searched.at + 1)}`;
     this.go(view.itemOf(rows[this.searched.at]));
   }
@@ -122,13 +120,9 @@ class Timeline extends Chart {
     const { span } = this.shown();
     const wide = Math.min(Math.max(to - from, Math.min(TIMELINE_LEAST, span)), span);
     const begin = Math.min(Math.max(from, 0), span - wide);
-    this.set(begin, begin + wide);
-  }
-
-  set(from, to) {
     const [first, last] = this.first();
-    const isFirst = from === first && to === last;
-    this.state.set({ from: isFirst ? null : Math.round(from), to: isFirst ? null : Math.round(to) });
+    const isFirst = begin === first && begin + wide === last;
+    this.state.set({ from: isFirst ? null : Math.round(begin), to: isFirst ? null : Math.round(begin + wide) });
   }
 
   /** Makes the span this many times as long, around what is at a pixel or in the middle. */
@@ -188,7 +182,7 @@ class Timeline extends Chart {
     }
     this.switch?.show(this.trace());
     const span = !changed.has('from') && (changed.has('step') || changed.has('collective')) ? this.spanOfChoice() : null;
-    if (span) return this.set(...span);
+    if (span) return this.show(...span);
     this.showParts();
     this.paint();
   }
@@ -197,10 +191,10 @@ class Timeline extends Chart {
   spanOfChoice() {
     const view = this.shown();
     const collective = view.spanOfCollective?.(this.state.get('collective'));
-    return collective ? this.margined(...collective) : (view.spanOfStep(this.state.get('step')) ?? null);
+    return collective ? this.margined(collective) : (view.spanOfStep(this.state.get('step')) ?? null);
   }
 
-  margined(from, to) {
+  margined([from, to]) {
     const { span } = this.shown();
     return [Math.max(0, from - (to - from) * 0.25), Math.min(span, to + (to - from) * 0.25)];
   }
@@ -208,8 +202,7 @@ class Timeline extends Chart {
   /** Shows what the cursor or the choice is on, with a margin. */
   fit() {
     const item = this.held ?? this.cursor;
-    const view = this.shown();
-    const span = item ? this.margined(view.startOf(item), view.endOf(item)) : this.spanOfChoice();
+    const span = item ? this.margined(this.shown().spanOf(item)) : this.spanOfChoice();
     if (span) this.show(...span);
   }
 
@@ -250,7 +243,7 @@ class Timeline extends Chart {
     view.draw(context, at, shown, { stack, collective, rank, isNone: stack === null && collective === null });
     if (this.cursor) {
       context.fillStyle = shown.fg;
-      context.fillRect(Math.round(this.x(view.startOf(this.cursor))), at.top, 1, at.bottom - at.top);
+      context.fillRect(Math.round(this.x(view.spanOf(this.cursor)[0])), at.top, 1, at.bottom - at.top);
       view.drawItem(context, at, shown, this.cursor);
     }
     context.restore();
@@ -269,8 +262,8 @@ class Timeline extends Chart {
   }
 
   text(item) {
-    this.times.show(item ? this.shown().traceNs(item) : null);
-    return item ? this.shown().text(item) : '';
+    this.times.show(item && this.shown().ask('traceNs', item));
+    return item ? this.shown().ask('text', item) : '';
   }
 
   /** Puts the cursor on a row, and shows the part of the window that it is in. */
@@ -278,7 +271,7 @@ class Timeline extends Chart {
     this.held = item;
     this.hover(item);
     const { from, to } = this.drawn;
-    const start = item ? this.shown().startOf(item) : from;
+    const [start] = item ? this.shown().spanOf(item) : [from];
     if (start < from || start > to) this.show(start - (to - from) / 2, start + (to - from) / 2);
   }
 
@@ -289,7 +282,7 @@ class Timeline extends Chart {
 
   pick(item) {
     this.held = item;
-    const chosen = this.shown().pick(item);
+    const chosen = this.shown().ask('pick', item);
     if (!chosen) return;
     const isSame = Object.entries(chosen).every(([key, value]) => value === this.state.get(key));
     this.state.set(isSame ? Object.fromEntries(Object.keys(chosen).map((key) => [key, null])) : chosen);
@@ -311,11 +304,6 @@ function shellWord(word) {
 /** Buttons that copy a time of the trace: in µs, as Chrome's JSON has it, and in ns, as the program's options take it. */
 function timeButtons() {
   let texts = null;
-  const copy = (at) => {
-    copyText(texts[at], buttons[at]);
-    // The cursor may have moved on by the time that the button shows its text again.
-    setTimeout(label, 1600);
-  };
   const buttons = [0, 1].map((at) => button('', () => copy(at), { class: 'small' }));
   const node = el('div', { class: 'toolbar times' }, el('span', { class: 'label' }, 'Copy its start in the trace:'), buttons);
   const label = () => {
@@ -326,6 +314,8 @@ function timeButtons() {
     texts = ns === null ? null : [traceMicros(ns), ns];
     label();
   };
+  // The cursor may have moved on by the time that the button shows its text again.
+  const copy = (at) => copyText(texts[at], buttons[at], null, label);
   show(null);
   return { node, show, copy: () => texts && copy(0) };
 }

@@ -1,7 +1,7 @@
 // The lanes of one trace: the calls that launch or block, with a lane for each thread, and kernels, with a lane for each stream.
 
 import { apart, count, duration, many, traceNs, visible } from './format.js';
-import { Lanes, lane } from './lanes.js';
+import { Lanes, grouped, lane } from './lanes.js';
 
 const STREAM_BAR = 18;
 const CALL_BAR = 14;
@@ -15,12 +15,8 @@ export function traceLanes(model, timeline) {
   const { kernels, cpu, name, rank, lanes: streams, exposed, launches, window_ns: span } = timeline;
   const { calls, threads } = cpu;
   const callOf = new Int32Array(kernels.rows).fill(-1);
-  const launched = new Map();
-  launches.kernel.forEach((row, at) => {
-    callOf[row] = launches.call[at];
-    if (launched.has(launches.call[at])) launched.get(launches.call[at]).push(row);
-    else launched.set(launches.call[at], [row]);
-  });
+  launches.kernel.forEach((row, at) => (callOf[row] = launches.call[at]));
+  const launched = grouped(launches.kernel, (row) => callOf[row]);
   const exposedOf = new Float64Array(kernels.rows);
   exposed.kernel.forEach((row, part) => (exposedOf[row] += exposed.dur[part]));
   const times = (n, text) => (n > 1 ? `${count(n)} × ${text}` : text);
@@ -75,31 +71,26 @@ export function traceLanes(model, timeline) {
       isMarked: (row, { stack }) => stack !== null && kernels.stack[row] === stack + 1,
       isFound: (row, found) => found?.hits[row] === 1,
     });
-  const lanes = [...fullest(threads.length, calls, THREADS_MOST).map(thread), ...fullest(streams.length, kernels, STREAMS_MOST).map(stream)];
+  const lanes = [...fullest(calls, THREADS_MOST).map(thread), ...fullest(kernels, STREAMS_MOST).map(stream)];
   const firstStream = lanes.findIndex((of) => !of.isThread);
   const itemOf = (table, row) => {
     const at = lanes.findIndex((of) => of.table === table && of.rows.includes(row));
     return at < 0 ? null : { lane: at, of: lanes[at].rows.indexOf(row) };
   };
-  const tie = (row) => [itemOf(calls, callOf[row]), itemOf(kernels, row)];
-  const isTied = (ends) => ends.every((end) => end);
-  const tiesOf = (item) => {
-    const [of, row] = [lanes[item.lane], lanes[item.lane].rows[item.of]];
-    return (of.isThread ? (launched.get(row) ?? []).slice(0, TIES_MOST) : [row]).map(tie).filter(isTied);
+  const tied = (rows) => rows.map((row) => [itemOf(calls, callOf[row]), itemOf(kernels, row)]).filter((ends) => ends.every((end) => end));
+  const tiesOf = ({ lane: at, of }) => {
+    const row = lanes[at].rows[of];
+    return tied(lanes[at].isThread ? (launched.get(row) ?? []).slice(0, TIES_MOST) : [row]);
   };
   const ties = ({ stack }, from, to) => {
-    if (stack === null) return [];
-    const rows = [];
-    for (let row = 0; row < kernels.rows && rows.length <= TIES_MOST; row += 1) {
-      if (kernels.stack[row] === stack + 1 && kernels.start[row] <= to && kernels.start[row] + kernels.dur[row] >= from) rows.push(row);
-    }
-    return rows.length > TIES_MOST ? [] : rows.map(tie).filter(isTied);
+    const isShown = (row) => kernels.stack[row] === stack + 1 && kernels.start[row] <= to && kernels.start[row] + kernels.dur[row] >= from;
+    const rows = stack === null ? [] : [...kernels.stack.keys()].filter(isShown);
+    return rows.length > TIES_MOST ? [] : tied(rows);
   };
-  const has = (does) => kernels.does.includes(does);
   const key = [
     ['compute', 'compute'],
     ['collective', 'collective'],
-    ...(has(2) ? [['caused', 'possibly communication']] : []),
+    ...(kernels.does.includes(2) ? [['caused', 'possibly communication']] : []),
     ['exposed', 'exposed'],
     ...(lanes[0]?.isThread ? [['transfer', 'launching call'], ['waited', 'blocking call']] : []),
     ['mark', 'chosen stack'],
@@ -116,11 +107,9 @@ export function traceLanes(model, timeline) {
 }
 
 /** The lanes with the most rows, in their order: `[place, rows]`. */
-function fullest(n, table, most) {
-  const rows = Array.from({ length: n }, () => []);
-  for (let row = 0; row < table.rows; row += 1) rows[table.lane[row]].push(row);
-  const order = rows.map((_, at) => at).sort((a, b) => rows[b].length - rows[a].length);
-  return order.slice(0, most).sort((a, b) => a - b).filter((at) => rows[at].length > 0).map((at) => [at, rows[at]]);
+function fullest(table, most) {
+  const rows = [...grouped(table.lane.keys(), (row) => table.lane[row])].sort(([a], [b]) => a - b);
+  return rows.sort(([, a], [, b]) => b.length - a.length).slice(0, most).sort(([a], [b]) => a - b);
 }
 
 function threadLabel(threads, at) {
@@ -131,32 +120,26 @@ function threadLabel(threads, at) {
 
 function traceHelp({ merged_ns: merged, cpu, lanes: streams }, lanes) {
   const [threads, shown] = [true, false].map((isThread) => lanes.filter((of) => Boolean(of.isThread) === isThread).length);
-  const fewer = (kept, all, what) => (all > kept ? ` These are the ${count(kept)} ${what} of ${count(all)} with most rows.` : '');
-  const joined = (ns, what) => (ns > 0 ? ` ${what} less than ${duration(ns)} apart are drawn as one.` : '');
-  const left = cpu.left_out > 0 ? ` The ${many(cpu.left_out, 'shortest call')} are not drawn.` : '';
-  return (
-    `${threads > 0 ? 'Calls of each thread that launches, then kernels' : 'Kernels'} of each stream; below a collective is marked when no compute kernel ran beside it (exposed).` +
-    joined(merged, 'Compute kernels') +
-    joined(cpu.merged_ns, 'Calls') +
-    left +
-    fewer(shown, streams.length, 'streams') +
-    fewer(threads, cpu.threads.length, 'threads')
-  );
+  const fewer = (kept, all, what) => all > kept && `These are the ${count(kept)} ${what} of ${count(all)} with most rows.`;
+  const joined = (ns, what) => ns > 0 && `${what} less than ${duration(ns)} apart are drawn as one.`;
+  const parts = [
+    `${threads > 0 ? 'Calls of each thread that launches, then kernels' : 'Kernels'} of each stream; below a collective is marked when no compute kernel ran beside it (exposed).`,
+    joined(merged, 'Compute kernels'),
+    joined(cpu.merged_ns, 'Calls'),
+    cpu.left_out > 0 && `The ${many(cpu.left_out, 'shortest call')} are not drawn.`,
+    fewer(shown, streams.length, 'streams'),
+    fewer(threads, cpu.threads.length, 'threads'),
+  ];
+  return parts.filter((part) => part).join(' ');
 }
 
 /** The kernels with a text in their name or their stack's: `{hits by row, rows, text}`. */
 function searchKernels(model, { kernels, names: known }, query) {
   const hasText = (text) => text.toLowerCase().includes(query);
   const [names, stacks] = [known.map(hasText), model.stacks.map((stack) => hasText(stack.label))];
-  const found = { hits: new Uint8Array(kernels.rows), rows: [] };
-  let [some, time, all] = [0, 0, 0];
-  for (let row = 0; row < kernels.rows; row += 1) {
-    all += kernels.count[row];
-    if (!(names[kernels.name[row] - 1] || stacks[kernels.stack[row] - 1])) continue;
-    found.hits[row] = 1;
-    found.rows.push(row);
-    some += kernels.count[row];
-    time += kernels.dur[row];
-  }
-  return { ...found, text: `${count(some)} of ${many(all, 'kernel')}, ${duration(time)}` };
+  const hits = Uint8Array.from(kernels.name, (name, row) => (names[name - 1] || stacks[kernels.stack[row] - 1] ? 1 : 0));
+  const rows = [...hits.keys()].filter((row) => hits[row] === 1);
+  const sum = (of, column) => of.reduce((all, row) => all + column[row], 0);
+  const all = kernels.count.reduce((before, n) => before + n, 0);
+  return { hits, rows, text: `${count(sum(rows, kernels.count))} of ${many(all, 'kernel')}, ${duration(sum(rows, kernels.dur))}` };
 }
