@@ -316,7 +316,7 @@ fn steps_of_one_trace_are_a_table() {
 fn the_critical_path_is_a_lane() {
     let Some(tab) = open_at(&kind("ranks").page(), "#trace=4&view=timeline") else { return };
     const CANVAS: &str = "document.querySelector('#timeline canvas')";
-    let y = 70.0 / tab.number(&format!("{CANVAS}.getBoundingClientRect().height"));
+    let y = 48.0 / tab.number(&format!("{CANVAS}.getBoundingClientRect().height"));
     let mut of_rank_2 = 0;
     for tenth in 1..10 {
         tab.move_to(CANVAS, f64::from(tenth) / 10.0, y);

@@ -59,7 +59,7 @@ function appCollectiveName({ lanes }, at) {
 const APP_CHOSEN = [
   ['stack', 'Stack', ({ stacks }, id) => (stacks[id] ? shortFrame(stacks[id].label) : `number ${id + 1}`)],
   ['rank', 'Rank', (model, rank) => String(rank)],
-  ['step', 'Step', (model, step) => model.steps?.names[step] ?? String(step)],
+  ['step', 'Step', (model, step) => model.stepNames[step] ?? String(step)],
   ['collective', 'Collective', appCollectiveName],
 ];
 
@@ -80,13 +80,12 @@ class App {
     this.state = new State(window);
     this.views = [];
     this.root = document.getElementById('views');
-    this.more = details({ id: 'more', ontoggle: () => this.paint() }, 'More tables');
+    this.more = details({ id: 'more' }, 'More tables');
     this.links = el('ul');
     this.chosen = el('div', { class: 'chosen-list', role: 'status', 'aria-label': 'What is chosen' });
     const copy = copyButton('Copy link to this view', () => this.address());
     const nav = el('nav', { 'aria-label': 'Parts of this page' }, this.links);
-    const themes = APP_THEMES.map((name) => [name, name]);
-    this.themes = choice('Theme', themes, 'auto', (theme) => this.state.set({ theme: theme === 'auto' ? null : theme }));
+    this.themes = choice('Theme', APP_THEMES.map((name) => [name, name]), 'auto', (theme) => this.state.set({ theme: theme === 'auto' ? null : theme }));
     this.bar = el('div', { id: 'bar' }, nav, el('div', { class: 'bar-state' }, this.chosen, this.themes.node, copy));
     this.showTheme();
   }
@@ -99,9 +98,11 @@ class App {
     // A pipeline's picture is its schedule.
     const bars = this.model.docs.ranks?.pipeline ? null : pictureBars(this.model);
     if (bars) document.getElementById('picture').append(bars);
+    const known = [...APP_DRAWN, ...APP_VIEWS.map(([id]) => id)];
+    const others = Object.keys(this.model.sheets).filter((id) => !known.includes(id));
     for (const [id, mount] of APP_VIEWS) {
       if (mount) this.mount(id, mount);
-      else if (id === 'tables') this.mountTables();
+      else if (id === 'tables') others.forEach((of) => this.mount(of, mountSheet(of)));
       else await loadCharts(this.model).catch((error) => this.root.append(appAlert('The timelines cannot be read', error)));
       await new Promise((done) => setTimeout(done));
     }
@@ -111,15 +112,8 @@ class App {
     document.documentElement.dataset.ready = 'true';
   }
 
-  /** Mounts the tables that no other view shows. */
-  mountTables() {
-    const known = [...APP_DRAWN, ...APP_VIEWS.map(([id]) => id)];
-    const others = Object.keys(this.model.sheets).filter((id) => !known.includes(id));
-    others.forEach((id) => this.mount(id, mountSheet(id)));
-  }
-
   mount(id, mount) {
-    try {
+    this.attempt(this.root, `The view “${id}” cannot be shown`, () => {
       const view = mount(this.model, this.state);
       if (!view) return;
       // Without bars, the drawing is the picture of the first screen.
@@ -130,13 +124,20 @@ class App {
       (isPicture ? picture : isClosed ? this.more : this.root).append(view.node);
       this.views.push(view);
       this.link(view.id, view.title);
-      view.paint?.();
       view.update?.(this.state, new Set(Object.keys(this.state.now)));
       // The static table at the top is one of the views now.
       if (view.node.querySelector('table')) document.getElementById('top')?.remove();
+    });
+  }
+
+  /** Does something for a part of the page; what fails is said there, once. */
+  attempt(node, what, action) {
+    try {
+      action();
     } catch (error) {
       console.error(error);
-      this.root.append(appAlert(`The view “${id}” cannot be shown`, error));
+      const alert = appAlert(what, error);
+      if (![...node.children].some((of) => of.isEqualNode(alert))) node.append(alert);
     }
   }
 
@@ -149,20 +150,12 @@ class App {
   }
 
   each(action) {
-    for (const view of this.views) {
-      try {
-        action(view);
-      } catch (error) {
-        console.error(error);
-        if (!view.node.querySelector(':scope > .alert')) view.node.append(appAlert('This view failed', error));
-      }
-    }
+    this.views.forEach((view) => this.attempt(view.node, 'This view failed', () => action(view)));
   }
 
   /** The address of this view, including the part of the page on the screen, without the theme, which its next reader chooses. */
   address() {
-    const parts = this.views.map(({ node }) => node).sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top);
-    const shown = parts.find((part) => part.getBoundingClientRect().bottom > innerHeight / 3);
+    const shown = [...document.querySelectorAll('main section')].find((part) => part.getBoundingClientRect().bottom > innerHeight / 3);
     const view = scrollY > 0 && shown ? shown.id : null;
     return location.href.replace(/#.*/, '') + write({ ...this.state.now, view, theme: null });
   }
@@ -187,10 +180,7 @@ class App {
   scroll() {
     const part = document.getElementById(this.state.get('view'));
     if (!part?.matches('main section, main details')) return;
-    if (part.closest('details:not([open])')) {
-      part.closest('details').open = true;
-      this.paint();
-    }
+    if (part.closest('details')) part.closest('details').open = true;
     part.scrollIntoView({ block: 'start' });
     // A selected row may be below the visible part of the table.
     part.querySelector('tr [aria-current]:not([aria-current="false"])')?.closest('tr').scrollIntoView({ block: 'nearest' });
@@ -213,12 +203,6 @@ class App {
       const link = event.target.closest?.('main a[href^="#"]');
       if (link && link.getAttribute('href') === location.hash) changed(this.state, new Set(Object.keys(this.state.now)));
     });
-    let width = this.root.clientWidth;
-    new ResizeObserver(() => {
-      if (this.root.clientWidth === width) return;
-      width = this.root.clientWidth;
-      this.paint();
-    }).observe(this.root);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.paint());
     const print = ({ type }) => {
       document.documentElement.classList.toggle('printing', type === 'beforeprint');
@@ -229,20 +213,14 @@ class App {
   }
 }
 
-/** Starts the page. */
-export async function start() {
+async function start() {
   const views = document.getElementById('views');
   const fail = (what, error) => views.before(appAlert(what, error));
   // Browsers report it as an error when a chart is laid out twice, which is harmless.
   addEventListener('error', (event) => /^ResizeObserver/.test(event.message) || fail('Something failed', event.error ?? event.message));
   addEventListener('unhandledrejection', (event) => fail('Something failed', event.reason));
-  try {
-    const page = JSON.parse(document.getElementById('page').textContent);
-    await new App(page).run();
-  } catch (error) {
-    console.error(error);
-    fail('The details of this report cannot be read', error);
-  }
+  const page = JSON.parse(document.getElementById('page').textContent);
+  await new App(page).run().catch((error) => fail('The details of this report cannot be read', error));
 }
 
 start();

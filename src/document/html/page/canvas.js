@@ -6,29 +6,26 @@ import { visible } from './format.js';
 
 const CANVAS_MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
+const CANVAS_COLOURS = 'panel fg muted line accent compute collective exposed waited transfer caused good mark'.split(' ');
+
 const CANVAS_CHANNELS = new Map();
 const CANVAS_THEMES = new Map();
 
 /** The style sheet's colours in the theme of the screen, by name without `--`. They are read once for each theme, which the page's ground names. */
 function colours() {
   const ground = getComputedStyle(document.body).backgroundColor;
-  if (!CANVAS_THEMES.has(ground)) CANVAS_THEMES.set(ground, canvasColours());
-  return CANVAS_THEMES.get(ground);
-}
-
-// A custom property is text, such as `light-dark(#fff, #000)`; an element's colour is a colour.
-function canvasColours() {
-  const names = 'panel fg muted line accent compute collective exposed waited transfer caused good bad mark'.split(' ');
+  if (CANVAS_THEMES.has(ground)) return CANVAS_THEMES.get(ground);
   const probe = el('span', { hidden: true });
   probe.style.forcedColorAdjust = 'none';
   document.body.append(probe);
+  // A custom property is text, such as `light-dark(#fff, #000)`; an element's colour is a colour.
   const read = (name) => {
     probe.style.color = `var(--${name})`;
     return [name, getComputedStyle(probe).color];
   };
-  const shown = Object.fromEntries(names.map(read));
+  CANVAS_THEMES.set(ground, Object.fromEntries(CANVAS_COLOURS.map(read)));
   probe.remove();
-  return shown;
+  return CANVAS_THEMES.get(ground);
 }
 
 /**
@@ -38,22 +35,21 @@ function canvasColours() {
  */
 export class Chart {
   constructor() {
-    this.cursor = null;
-    this.keys = {};
+    // What is held has the cursor when the pointer leaves.
+    Object.assign(this, { cursor: null, held: null, keys: {}, tall: 200, isSeen: true });
     this.canvas = el('canvas', { tabIndex: 0, role: 'img', 'aria-label': '' });
     this.tip = el('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
     this.box = el('div', { class: 'chart' }, this.canvas, this.tip);
     this.says = el('p', { class: 'readout', 'aria-live': 'polite' });
-    this.tall = 200;
-    this.isSeen = true;
     const seen = (entries) => {
       this.isSeen = entries.at(-1).isIntersecting;
       if (this.isSeen && this.isStale) this.paint();
     };
     new IntersectionObserver(seen, { rootMargin: '400px' }).observe(this.canvas);
+    new ResizeObserver(() => this.canvas.clientWidth !== this.wide && this.paint()).observe(this.canvas);
     this.canvas.addEventListener('pointermove', (event) => this.point(event, false));
     this.canvas.addEventListener('click', (event) => this.point(event, true));
-    this.canvas.addEventListener('pointerleave', () => this.leave());
+    this.canvas.addEventListener('pointerleave', () => this.hover(this.held));
     this.canvas.addEventListener('keydown', (event) => this.press(event));
   }
 
@@ -66,7 +62,7 @@ export class Chart {
     this.isStale = !this.isSeen && !isPrinting;
     if (this.isStale) return;
     canvas.style.height = `${height}px`;
-    const wide = Math.floor(canvas.clientWidth);
+    const wide = (this.wide = canvas.clientWidth);
     if (wide === 0) return;
     const ratio = Math.max(window.devicePixelRatio || 1, isPrinting ? 2 : 1);
     const [w, h] = [Math.round(wide * ratio), Math.round(height * ratio)];
@@ -98,10 +94,6 @@ export class Chart {
     if (isChosen && item) this.pick(item);
   }
 
-  leave() {
-    this.hover(null);
-  }
-
   /** Puts the cursor on an item. */
   hover(item) {
     this.tip.hidden = true;
@@ -114,6 +106,7 @@ export class Chart {
   say() {
     this.says.textContent = this.text(this.cursor);
     this.tip.textContent = this.says.textContent;
+    this.tip.hidden ||= !this.cursor;
   }
 
   press(event) {
@@ -172,4 +165,11 @@ export function drawPixels(context, [wide, tall], [x, y, width, height], put) {
   small.getContext('2d').putImageData(image, 0, 0);
   context.imageSmoothingEnabled = false;
   context.drawImage(small, x, y, width, height);
+}
+
+/** Fills the shape between some points. */
+export function fillShape(context, ...points) {
+  context.beginPath();
+  points.forEach((point) => context.lineTo(...point));
+  context.fill();
 }

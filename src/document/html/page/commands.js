@@ -3,8 +3,8 @@
 // Files are made from the page's data, so that they are the program's own answers, byte for byte.
 
 import { unpackText } from './decode.js';
-import { button, copyButton, el, nameNode, section } from './dom.js';
-import { count } from './format.js';
+import { button, copyButton, el, nameNode, section, smallTable } from './dom.js';
+import { count, visible } from './format.js';
 
 /** Offers a file for download. */
 function download(name, type, text) {
@@ -18,14 +18,13 @@ function download(name, type, text) {
 
 /** A command, with a button that copies it. */
 export function command(text, what) {
-  const code = el('code', null, nameNode(text));
-  return el('div', { class: 'command' }, code, copyButton('Copy', () => code.textContent, { 'aria-label': `Copy: ${what}` }, code));
+  return el('div', { class: 'command' }, el('code', null, nameNode(text)), copyButton('Copy', () => visible(text), { 'aria-label': `Copy: ${what}` }));
 }
 
 function commandsFiles({ files, page: { documents, tables } }) {
   const row = (file, what, size, type, text) => {
     const save = button('Save', async () => download(file, type, await text()), { class: 'small', 'aria-label': `Save ${file}` });
-    return el('tr', null, el('td', null, nameNode(file)), el('td', null, what), el('td', { class: 'number' }, size), el('td', null, save));
+    return [file, what, size, save];
   };
   const json = ([name, { file }]) => row(file, `all of ${name}, as JSON`, `${count(files[name].length)} characters`, 'application/json', () => files[name]);
   const csv = ([name, { file, data }]) => row(file, `${name}, as CSV`, '', 'text/csv', () => unpackText(data));
@@ -35,8 +34,7 @@ function commandsFiles({ files, page: { documents, tables } }) {
 /** Commands and files. */
 export function mountCommands(model) {
   const items = model.page.commands.map(({ text, what }) => el('li', null, el('p', { class: 'what' }, nameNode(what)), command(text, what)));
-  const files = el('table', { class: 'compact files' }, el('caption', null, 'Files'), el('tbody', null, commandsFiles(model)));
-  const title = 'Commands and files';
+  const files = el('div', { class: 'files' }, smallTable('Files', [['Name'], ['What it has'], ['Size', true], ['']], commandsFiles(model)));
   const help = 'The same answers on a terminal, and as files for scripts. Files are made of this page; nothing is fetched.';
-  return { id: 'commands', title, node: section('commands', title, help, el('ul', { class: 'commands' }, items), files) };
+  return { id: 'commands', title: 'Commands and files', node: section('commands', 'Commands and files', help, el('ul', { class: 'commands' }, items), files) };
 }

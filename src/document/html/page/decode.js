@@ -31,15 +31,12 @@ export function readTable({ rows, columns }, bytes) {
     const values = new Float64Array(rows);
     let before = 0;
     for (let row = 0; row < rows; row += 1) {
-      let value = 0;
-      let factor = 1;
-      let byte;
-      do {
-        byte = bytes[at];
+      let value = bytes[at] & 127;
+      for (let factor = 128; bytes[at] > 127; factor *= 128) {
         at += 1;
-        value += (byte & 127) * factor;
-        factor *= 128;
-      } while (byte > 127);
+        value += (bytes[at] & 127) * factor;
+      }
+      at += 1;
       if (signed) value = value % 2 === 0 ? value / 2 : -(value + 1) / 2;
       if (delta) value += before;
       before = value;

@@ -1,18 +1,12 @@
 // Details of one stack: its whole call stack, and its kernels, sizes, groups and ranks with their shares.
 
-import { copyButton, el, nameNode, smallTable } from './dom.js';
+import { copyButton, el, nameNode, smallTable, termList } from './dom.js';
 import { bandwidth, count, duration, many, percent, size } from './format.js';
 
 // The most characters of a frame: compiled code has names of any length.
 const DETAIL_NAME = 400;
 // So many ranks that others waited for have a row.
 const DETAIL_RANKS = 16;
-
-/** A list of terms, each `[term, text]`; terms without a text are left out. */
-function termList(terms) {
-  const known = terms.filter(([, text]) => text);
-  return el('dl', { class: 'compact' }, known.flatMap(([term, text]) => [el('dt', null, term), el('dd', null, nameNode(text))]));
-}
 
 /** A map of counts as text, the largest first: `all_reduce ×291, all_gather ×3`. */
 function countsText(counts) {
@@ -74,11 +68,9 @@ function detailGroups({ source }) {
   return groups.length > 0 ? smallTable('Process groups', [['Group'], ['Ranks'], ['Kernels', true]], groups.map(row)) : null;
 }
 
-const DETAIL_COSTS = [['Count', true], ['GPU', true], ['Exposed', true]];
-
 function detailCosts(title, name, rows) {
   const row = ([of, sum]) => [of, count(sum.count), duration(sum.gpu_time_ns), duration(sum.exposed_ns)];
-  return rows.length > 0 ? smallTable(title, [[name], ...DETAIL_COSTS], rows.map(row)) : null;
+  return rows.length > 0 ? smallTable(title, [[name], ['Count', true], ['GPU', true], ['Exposed', true]], rows.map(row)) : null;
 }
 
 function detailRanks({ waiting, source: { over_ranks: over } }) {

@@ -45,11 +45,12 @@ export function choice(label, options, value, onChoose) {
   return { node: el('div', { class: 'choice', role: 'group', 'aria-label': label }, el('span', { class: 'label' }, `${label}:`), buttons), show };
 }
 
-/** A field to search with: its input, and that with its label. */
+/** A field to search with: its input, where it says what it found, and both with the label. */
 export function searchField(label, placeholder, onSearch, onkeydown = null) {
-  const properties = { type: 'search', spellcheck: false, autocomplete: 'off', placeholder, onkeydown };
-  const input = el('input', { ...properties, oninput: () => onSearch(input.value) });
-  return { input, node: el('label', { class: 'search' }, el('span', { class: 'label' }, label), input) };
+  const input = el('input', { type: 'search', spellcheck: false, autocomplete: 'off', placeholder, onkeydown, oninput: () => onSearch(input.value) });
+  const status = el('span', { class: 'muted', role: 'status' });
+  const node = el('div', { class: 'toolbar' }, el('label', { class: 'search' }, el('span', { class: 'label' }, label), input), status);
+  return { input, status, node };
 }
 
 /** A word of a key, with its colour. */
@@ -70,30 +71,29 @@ export function smallTable(name, columns, rows, caption = name) {
   return scrollBox(name, el('table', { class: 'compact' }, caption ? el('caption', null, caption) : null, el('thead', null, head), body));
 }
 
-/** Copies a text and confirms it on the button, whose text is then restored. Where pages have no clipboard, as for files in some browsers, the text is selected instead. */
-export async function copyText(text, node, shown, restore = null) {
-  const before = node.textContent;
-  const isWritten = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-  node.textContent = isWritten || copySelected(text, shown) ? 'Copied' : 'Selected: press Ctrl+C';
-  setTimeout(restore ?? (() => (node.textContent = before)), 1500);
+/** A list of terms, each `[term, text]`; terms without a text are left out. */
+export function termList(terms) {
+  const known = terms.filter(([, text]) => text);
+  return el('dl', { class: 'compact' }, known.flatMap(([term, text]) => [el('dt', null, term), el('dd', null, nameNode(text))]));
 }
 
-// A text area holds the text if no element of the page shows it; `execCommand` is old, but works without a secure origin.
-function copySelected(text, shown) {
-  const area = shown ? null : el('textarea', { value: text, 'aria-label': 'Text to copy', class: 'copied' });
-  if (area) {
-    document.body.append(area);
-    area.select();
-  } else {
-    getSelection().selectAllChildren(shown);
-  }
-  const worked = document.execCommand('copy');
-  if (area && worked) area.remove();
-  return worked;
-}
-
-/** A button that copies a text, which is that of `shown` if an element shows it. */
-export function copyButton(title, text, properties, shown) {
-  const node = button(title, () => copyText(text(), node, shown), { class: 'small', ...properties });
+/** A button that copies a text, and confirms it. Where pages have no clipboard, as for files in some browsers, a field has the text. */
+export function copyButton(title, text, properties) {
+  const copy = async () => {
+    const isWritten = await navigator.clipboard?.writeText(text()).then(() => true, () => false);
+    node.dataset.said = isWritten || copySelected(text()) ? 'Copied' : 'Selected: press Ctrl+C';
+    setTimeout(() => delete node.dataset.said, 1500);
+  };
+  const node = button(title, copy, { class: 'small', ...properties });
   return node;
+}
+
+// `execCommand` is old, but works without a secure origin.
+function copySelected(text) {
+  const area = el('textarea', { value: text, 'aria-label': 'Text to copy', class: 'copied' });
+  document.body.append(area);
+  area.select();
+  const isCopied = document.execCommand('copy');
+  if (isCopied) area.remove();
+  return isCopied;
 }

@@ -2,7 +2,7 @@
 
 import { button, details, el, nameNode, section, smallTable } from './dom.js';
 import { count, many, visible } from './format.js';
-import { StateMatrix, fewRanks, stateInk } from './states.js';
+import { StateMatrix, rankRanges, stateInk } from './states.js';
 
 const HANG_PAGE = 40;
 // So many groups are open at first.
@@ -44,11 +44,9 @@ function hangAdvice({ advice, culprits }, advised) {
 
 /** The first items of a list, and a button for the rest. */
 function hangPage(items, make) {
-  const nodes = items.slice(0, HANG_PAGE).map(make);
-  if (items.length <= HANG_PAGE) return nodes;
   const rest = () => items.slice(HANG_PAGE).map((item, at) => make(item, at + HANG_PAGE));
   const more = button(`${count(items.length - HANG_PAGE)} more`, () => more.replaceWith(...rest()));
-  return [...nodes, more];
+  return [...items.slice(0, HANG_PAGE).map(make), items.length > HANG_PAGE ? more : null];
 }
 
 function hangFacts(hang) {
@@ -59,7 +57,7 @@ function hangFacts(hang) {
     ['No records of ranks', hang.ranks_without_records],
     ['No operation recorded on ranks', hang.ranks_without_operations],
   ];
-  const facts = [counts, ...ranks.filter(([, of]) => of.length > 0).map(([text, of]) => `${text}: ${fewRanks(of)}`)];
+  const facts = [counts, ...ranks.filter(([, of]) => of.length > 0).map(([text, of]) => `${text}: ${rankRanges(of)}`)];
   return facts.map((fact) => el('p', null, `${fact}.`));
 }
 
@@ -69,7 +67,7 @@ function hangWhat({ collective, sequence }) {
 
 function hangGroup(group, open, advice) {
   const known = HANG_RANKS.filter(([key]) => group[key].length > 0);
-  const ranks = known.map(([key, name]) => `${name}: ${fewRanks(group[key])}`).join(' · ');
+  const ranks = known.map(([key, name]) => `${name}: ${rankRanges(group[key])}`).join(' · ');
   const far = group.distance > 0 ? ` (waits for ${many(group.distance, 'group')} before it)` : '';
   const proofs = group.evidence.map((of) => el('li', null, visible(of.text)));
   if (group.evidence_left_out > 0) proofs.push(el('li', { class: 'muted' }, `${count(group.evidence_left_out)} more of the same kind`));
@@ -85,15 +83,15 @@ function hangGroup(group, open, advice) {
 
 /** Groups with incomplete operations that all their ranks have enqueued: closed, since they are no reason. */
 function hangOpenGroups(groups) {
-  const ranks = new Set(groups.flatMap((group) => group.waiting_ranks));
-  const summary = `Incomplete everywhere: ${many(groups.length, 'group')} on ranks ${fewRanks([...ranks])}; they wait for other groups, or are slow`;
+  const ranks = rankRanges([...new Set(groups.flatMap((group) => group.waiting_ranks))]);
+  const summary = `Incomplete everywhere: ${many(groups.length, 'group')} on ranks ${ranks}; they wait for other groups, or are slow`;
   return details({ class: 'open-groups' }, summary, hangPage(groups, hangOpen));
 }
 
 function hangOpen(group) {
   const left = group.waits_for.length - HANG_NAMED;
   const names = group.waits_for.slice(0, HANG_NAMED).flatMap((name, at) => [at === 0 ? ', waits for ' : ', ', nameNode(name)]);
-  return el('p', null, nameNode(group.group), `${hangWhat(group)}: incomplete on ranks ${fewRanks(group.waiting_ranks)}`, names, left > 0 ? ` and ${count(left)} more` : null);
+  return el('p', null, nameNode(group.group), `${hangWhat(group)}: incomplete on ranks ${rankRanges(group.waiting_ranks)}`, names, left > 0 ? ` and ${count(left)} more` : null);
 }
 
 /** The call paths of two ranks beside each other, with two of the equal frames before their first difference, and the others on demand. */

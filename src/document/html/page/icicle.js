@@ -27,7 +27,8 @@ class Icicle extends Chart {
   constructor(model, state, widths) {
     super();
     const isGrouped = model.stacks[0].group !== null;
-    Object.assign(this, { model, state, widths, isGrouped, tree: new CallTree(model), texts: model.texts.all, zoom: 0, unfolded: new Set(), rects: [], levels: 1 });
+    Object.assign(this, { id: 'icicle', title: isGrouped ? 'Tree of groups' : 'Call tree', model, state, widths, isGrouped, texts: model.texts.all });
+    Object.assign(this, { tree: new CallTree(model), zoom: 0, unfolded: new Set(), rects: [], levels: 1 });
     this.headlines = new Uint8Array(this.texts.length);
     for (const { frames, headline } of model.stacks) {
       for (const frame of frames) if (frame.text === headline) this.headlines[frame.id] = 1;
@@ -40,8 +41,6 @@ class Icicle extends Chart {
     this.out = button('Zoom out', zoomOut);
     const legend = isGrouped ? null : el('span', { class: 'keys legend' }, ICICLE_KEYS.map(([colour, text]) => swatch(colour, text)));
     const toolbar = el('div', { class: 'toolbar' }, this.choice.node, this.out, button('Reset', this.keys.Home), legend);
-    this.id = 'icicle';
-    this.title = isGrouped ? 'Tree of groups' : 'Call tree';
     const what = isGrouped
       ? 'All groups in one tree. A click zooms in.'
       : 'All call stacks in one tree, the outermost caller at the top. A click zooms into a frame, unfolds “… frames”, and chooses the stack where there is only one.';
@@ -237,19 +236,15 @@ class Icicle extends Chart {
   }
 
   update(state, changed) {
-    if (changed.has('width')) {
-      this.choice.show(this.key);
-      this.redo();
-    } else if (changed.has('stack')) {
-      this.paint();
-    }
-    if (!changed.has('q')) return;
+    if (changed.has('stack')) this.paint();
+    if (!changed.has('width') && !changed.has('q')) return;
     // A search applies to the table first; the drawing follows when the user stops typing.
     clearTimeout(this.searching);
     this.searching = setTimeout(() => {
+      this.choice.show(this.key);
       this.hits = matchTexts(this.model, state.get('q'));
       this.redo();
-    }, 80);
+    }, changed.has('q') ? 80 : 0);
   }
 }
 

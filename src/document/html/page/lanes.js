@@ -5,7 +5,7 @@
 // `split(row)`, a bar has the first ink for so long and then that of `ink`. With `strip`, rows of another table are a thin bar below. `side` labels are
 // beside the lane, others above it. `isMarked(row, choice)` outlines what is chosen.
 
-import { channels, drawPixels, firstThat, fitText } from './canvas.js';
+import { channels, drawPixels, fillShape, firstThat, fitText } from './canvas.js';
 
 const LANE_LABEL = 15;
 const LANE_GAP = 7;
@@ -58,7 +58,8 @@ export class Lanes {
     return (time) => (time - from) * ((right - left) / (to - from));
   }
 
-  draw(context, window, shown, choice) {
+  /** Draws all in a window: what is chosen is marked, and what the cursor is on. */
+  draw(context, window, shown, choice, cursor) {
     const at = { ...window, x: this.scale(window), wide: window.right - window.left };
     this.drawSteps(context, at, shown);
     const every = Math.ceil(14 / Math.max(1, this.lanes.find(({ side }) => side)?.tall ?? 14));
@@ -75,6 +76,7 @@ export class Lanes {
       context.textAlign = 'left';
     }
     this.drawTies(context, at, shown, this.ties?.(choice, at.from, at.to));
+    if (cursor) this.drawCursor(context, at, shown, cursor);
   }
 
   /** Draws where steps are, and their names where there is room. */
@@ -124,6 +126,7 @@ export class Lanes {
     if (!of.isMarked || (choice.isNone && !this.found)) return;
     const ticks = [new Set(), new Set()];
     const y = at.top + of.bar;
+    const tick = (x) => fillShape(context, [x - 3.5, y - 7], [x + 3.5, y - 7], [x, y - 1]);
     for (const row of of.rows.subarray(first, Math.min(last, first + MARKS_MOST))) {
       const isFound = of.isFound?.(row, this.found) ?? false;
       if (!isFound && (choice.isNone || !of.isMarked(row, choice))) continue;
@@ -137,7 +140,7 @@ export class Lanes {
       context.fillStyle = isFound ? shown.fg : shown.mark;
       // Triangles side by side would be a bar over the lane's label.
       const isDense = pixels.size * TICK_WIDTH > at.wide / 2 || of.side;
-      pixels.forEach((pixel) => (isDense ? context.fillRect(at.left + pixel, y - 3, 1, 2) : drawTick(context, at.left + pixel, y - 1)));
+      pixels.forEach((pixel) => (isDense ? context.fillRect(at.left + pixel, y - 3, 1, 2) : tick(at.left + pixel)));
     });
     context.strokeStyle = shown.mark;
     if (of.isChosen?.(choice)) context.strokeRect(at.left - 1.5, y - 1.5, at.wide + 3, of.tall + 3);
@@ -170,14 +173,15 @@ export class Lanes {
     }
   }
 
-  /** Draws what the cursor is on, and the lines between a launch and its kernels. */
-  drawItem(context, window, shown, item) {
-    const { bar, tall } = this.lanes[item.lane];
-    const at = { ...window, x: this.scale(window) };
-    const [x0, x1] = this.spanOf(item).map(at.x);
+  /** Draws what the cursor is on, when it starts, and the lines between a launch and its kernels. */
+  drawCursor(context, at, shown, cursor) {
+    const { bar, tall } = this.lanes[cursor.lane];
+    const [x0, x1] = this.spanOf(cursor).map(at.x);
+    context.fillStyle = shown.fg;
+    context.fillRect(Math.round(at.left + x0), at.top, 1, at.bottom - at.top);
     context.strokeStyle = shown.fg;
     context.strokeRect(at.left + x0 - 1, at.top + bar - 1, Math.max(2, x1 - x0 + 2), tall + 2);
-    this.drawTies(context, at, shown, this.tiesOf?.(item));
+    this.drawTies(context, at, shown, this.tiesOf?.(cursor));
   }
 
   /** The row at a time of the lane at this height, or the nearest one. */
@@ -222,14 +226,6 @@ function cover(sums, x0, x1) {
   const [from, to] = [Math.max(0, x0), Math.min(sums.length, x1)];
   const least = Math.floor(from) === Math.floor(to) ? 0.15 : 0;
   for (let pixel = Math.floor(from); pixel <= to; pixel += 1) sums[pixel] += Math.max(least, Math.min(pixel + 1, to) - Math.max(pixel, from));
-}
-
-function drawTick(context, x, y) {
-  context.beginPath();
-  context.moveTo(x - 3.5, y - 6);
-  context.lineTo(x + 3.5, y - 6);
-  context.lineTo(x, y);
-  context.fill();
 }
 
 /** The colour of text on a colour: the chart's background or that of other text, whichever differs more. */

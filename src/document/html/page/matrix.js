@@ -1,7 +1,7 @@
 // A matrix as colours: ranks by steps, or ranks by the ranks that they waited for. What is smaller than a pixel or a row shows its maximum, so that a
 // single bad rank stays visible.
 
-import { Chart, channels, drawPixels, fitText } from './canvas.js';
+import { Chart, channels, drawPixels, fillShape, fitText } from './canvas.js';
 import { choice, el, section } from './dom.js';
 import { count, duration, percent, visible } from './format.js';
 import { heatCells, heatOrder, stepLabels } from './order.js';
@@ -14,11 +14,7 @@ const MATRIX_PAIRS = 2048;
 // The most pixels of a label that is written upwards.
 const MATRIX_UPRIGHT = 170;
 
-const MATRIX_MEASURES = [
-  ['caused', 'others waited for it'],
-  ['waited', 'waited'],
-  ['exposed', 'exposed'],
-];
+const MATRIX_MEASURES = [['caused', 'others waited for it'], ['waited', 'waited'], ['exposed', 'exposed']];
 
 /**
  * A matrix of a source: `{id, title, help, rows, columns, order, measures: [[key, label, values]], side: [[name, sums]], name(row, column, value, label),
@@ -27,9 +23,9 @@ const MATRIX_MEASURES = [
 class Matrix extends Chart {
   constructor(source, state) {
     super();
-    Object.assign(this, source, { state, placeOf: new Map(source.order.map((row, at) => [row, at])) });
-    const options = this.measures.map(([key, label]) => [key, label]);
-    this.switch = options.length < 2 ? null : choice('Show', options, this.measure()[0], (measure) => state.set({ measure }));
+    Object.assign(this, { side: [], order: source.rows.map((_, at) => at) }, source, { state });
+    this.placeOf = new Map(this.order.map((row, at) => [row, at]));
+    this.switch = this.measures.length < 2 ? null : choice('Show', this.measures, this.measure()[0], (measure) => state.set({ measure }));
     this.keys = { PageUp: () => this.move(0, -20), PageDown: () => this.move(0, 20) };
     const toolbar = this.switch ? el('div', { class: 'toolbar' }, this.switch.node) : null;
     this.node = section(this.id, this.title, `${this.help} ← → ↑ ↓ move, Enter chooses.`, toolbar, this.box, this.says);
@@ -42,8 +38,7 @@ class Matrix extends Chart {
     return this.measures.find(([key]) => key === this.state.get('measure')) ?? this.measures.find(shows) ?? this.measures[0];
   }
 
-  update(_, changed) {
-    if (!['measure', 'rank', 'step', 'stack'].some((key) => changed.has(key))) return;
+  update() {
     this.switch?.show(this.measure()[0]);
     this.paint();
     this.say();
@@ -125,13 +120,9 @@ class Matrix extends Chart {
       const x = grid.left + (column + 0.5) * grid.wide;
       const half = context.measureText(texts[column]).width / 2;
       context.save();
-      if (isUpright) {
-        context.translate(x, grid.bottom + 6);
-        context.rotate(-Math.PI / 2);
-        context.fillText(fitText(context, texts[column], MATRIX_UPRIGHT), 0, 0);
-      } else {
-        context.fillText(texts[column], Math.min(Math.max(x, grid.left + half), grid.right - half), grid.bottom + 12);
-      }
+      context.translate(isUpright ? x : Math.min(Math.max(x, grid.left + half), grid.right - half), grid.bottom + (isUpright ? 6 : 12));
+      if (isUpright) context.rotate(-Math.PI / 2);
+      context.fillText(isUpright ? fitText(context, texts[column], MATRIX_UPRIGHT) : texts[column], 0, 0);
       context.restore();
     }
     context.textAlign = 'left';
@@ -160,11 +151,7 @@ class Matrix extends Chart {
     const tip = (row, colour) => {
       const y = MATRIX_TOP + (row + 0.5) * grid.tall;
       context.fillStyle = colour;
-      context.beginPath();
-      context.moveTo(grid.left - 7, y - 4);
-      context.lineTo(grid.left - 1, y);
-      context.lineTo(grid.left - 7, y + 4);
-      context.fill();
+      fillShape(context, [grid.left - 7, y - 4], [grid.left - 1, y], [grid.left - 7, y + 4]);
     };
     late.forEach((row) => tip(rowOf(row), shown.caused));
     context.strokeStyle = shown.mark;
@@ -233,10 +220,7 @@ function shareAt(share) {
 /** The legend of a ramp above the cells, with its ends and, in the middle, a quarter of the maximum. */
 function drawRamp(context, scale, x, width, most, shown) {
   const left = Math.round(x + context.measureText('0').width + 6);
-  for (let at = 0; at < width; at += 1) {
-    context.fillStyle = `rgb(${scale[Math.floor((at / width) * 255)].map(Math.round)})`;
-    context.fillRect(left + at, 6, 1, 12);
-  }
+  drawPixels(context, [scale.length, 1], [left, 6, width, 12], (pixels) => scale.forEach((colour, at) => pixels.set([...colour, 255], at * 4)));
   context.strokeStyle = shown.line;
   context.strokeRect(left - 0.5, 5.5, width + 1, 13);
   context.fillStyle = shown.muted;
@@ -247,31 +231,33 @@ function drawRamp(context, scale, x, width, most, shown) {
 
 /** Ranks by steps; null without steps. */
 export function mountHeat(model, state) {
-  const { steps } = model;
-  if (!steps || steps.names.length === 0 || steps.ranks.length === 0) return null;
-  const { order, text } = heatOrder(steps.ranks, model.docs.ranks?.groups);
-  const { labels, prefix } = stepLabels(steps.names);
-  const n = labels.length;
-  const sums = (values) => steps.ranks.map((_, row) => values.subarray(row * n, (row + 1) * n).reduce((sum, value) => sum + value, 0));
+  const { ranks: answer } = model.docs;
+  const names = model.stepNames;
+  if (!answer || answer.steps.length === 0 || answer.ranks.length === 0) return null;
+  const ranks = answer.ranks.map(({ rank }) => rank);
+  const { order, text } = heatOrder(ranks, answer.groups);
+  const { labels, prefix } = stepLabels(names);
+  const values = (key) => Float64Array.from({ length: ranks.length * names.length }, (_, at) => answer.steps[at % names.length][`${key}_ns`]?.[Math.floor(at / names.length)] ?? 0);
+  const sums = (key) => ranks.map((_, rank) => answer.steps.reduce((sum, step) => sum + (step[`${key}_ns`]?.[rank] ?? 0), 0));
   const source = {
     id: 'heat',
     title: 'Ranks and steps',
     help: `Which rank waited, and for which rank did others wait, in which step? Rows are ${text}.${prefix ? ` Names of steps begin with “${visible(prefix.trim())}”.` : ''}`,
-    rows: steps.ranks,
+    rows: ranks,
     columns: labels,
     noun: 'steps',
     across: 'step',
     order,
-    measures: MATRIX_MEASURES.filter(([key]) => steps[key]?.length > 0).map(([key, label]) => [key, label, steps[key]]),
-    side: ['waited', 'caused'].map((key) => [key, sums(steps[key])]),
-    name: (row, column, value, label) => `rank ${steps.ranks[row]}, ${visible(steps.names[column])}: ${label} ${duration(value)}`,
+    measures: MATRIX_MEASURES.filter(([key]) => answer.steps.some((step) => step[`${key}_ns`])).map((measure) => [...measure, values(measure[0])]),
+    side: ['waited', 'caused'].map((key) => [key, sums(key)]),
+    name: (row, column, value, label) => `rank ${ranks[row]}, ${visible(names[column])}: ${label} ${duration(value)}`,
     marked: () => ({
-      row: steps.ranks.indexOf(state.get('rank')),
+      row: ranks.indexOf(state.get('rank')),
       column: state.get('step', -1),
-      late: (model.stacks[state.get('stack', -1)]?.waiting?.late_ranks ?? []).map(([rank]) => steps.ranks.indexOf(rank)).filter((row) => row >= 0),
+      late: (model.stacks[state.get('stack', -1)]?.waiting?.late_ranks ?? []).map(([rank]) => ranks.indexOf(rank)).filter((row) => row >= 0),
     }),
     choose: (row, step, measure) => {
-      const rank = steps.ranks[row];
+      const rank = ranks[row];
       if (state.get('rank') === rank && state.get('step') === step) return state.set({ rank: null, step: null, collective: null });
       state.set({ rank, step, ...(model.lanes ? { collective: worstCollective(model.lanes, rank, step, measure) } : {}) });
     },
@@ -297,9 +283,7 @@ export function mountPairs(model, state) {
     noun: 'ranks',
     across: 'for',
     isSquare: true,
-    order: ranks.map((_, place) => place),
     measures: [['waited', 'waited', values]],
-    side: [],
     name: (row, column, value) =>
       value > 0
         ? `rank ${ranks[row]} waited ${duration(value)} for rank ${ranks[column]}, ${percent(value / all)} of all waiting`

@@ -30,10 +30,10 @@ export async function loadModel(page) {
   const files = await eachOf(page.documents, unpackPart);
   const parts = await eachOf({ labels: page.labels, telling: page.telling, ...page.sheets }, unpackPart);
   const [docs, { labels, telling, ...sheets }] = await Promise.all([files, parts].map((texts) => eachOf(texts, (text) => JSON.parse(text))));
-  const model = { page, files, docs, labels, sheets, texts: new Texts(telling), stacks: [], ofRankStack: [], timelines: [], lanes: null };
+  const stepNames = docs.ranks?.steps.map(({ name }) => name) ?? sheets.steps?.rows.map(([name]) => name) ?? [];
+  const model = { page, files, docs, labels, sheets, stepNames, texts: new Texts(telling), stacks: [], ofRankStack: [], timelines: [], lanes: null };
   addStacks(model);
   if (docs.ranks) addWaiting(model);
-  model.steps = readSteps(docs.ranks) ?? (sheets.steps ? { names: sheets.steps.rows.map(([name]) => name), ranks: [] } : null);
   return model;
 }
 
@@ -43,32 +43,28 @@ async function eachOf(of, action) {
   return Object.fromEntries(Object.keys(of).map((name, at) => [name, values[at]]));
 }
 
-async function unpackPart(part, name) {
-  try {
-    return await unpackText(part.data ?? part);
-  } catch {
+function unpackPart(part, name) {
+  return unpackText(part.data ?? part).catch(() => {
     throw new Error(`the embedded document “${name}” is not whole`);
-  }
+  });
+}
+
+/** What it is given with its packed tables unpacked, at any depth. */
+async function unpackTables(of) {
+  if (of === null || typeof of !== 'object') return of;
+  if (Array.isArray(of)) return Promise.all(of.map(unpackTables));
+  return of.columns ? unpackTable(of) : eachOf(of, unpackTables);
 }
 
 /** Unpacks the timelines and the lanes of a page into its model. */
 export async function loadCharts(model) {
-  const { timelines, lanes } = model.page;
-  const timeline = async (of) => ({
-    ...of,
-    names: JSON.parse(await unpackText(of.names)),
-    kernels: await unpackTable(of.kernels),
-    exposed: await unpackTable(of.exposed),
-    launches: await unpackTable(of.launches),
-    cpu: { ...of.cpu, calls: await unpackTable(of.cpu.calls) },
-  });
-  model.timelines = await Promise.all(timelines.map(timeline));
+  const timeline = async (of) => ({ ...(await unpackTables(of)), names: JSON.parse(await unpackText(of.names)) });
+  model.timelines = await Promise.all(model.page.timelines.map(timeline));
+  const lanes = await unpackTables(model.page.lanes);
   if (!lanes) return;
-  const packed = [lanes.collectives, lanes.rows, lanes.path.spans, lanes.steps, lanes.pieces];
-  const [collectives, rows, spans, marks, pieces] = await Promise.all(packed.map(unpackTable));
-  const steps = Array.from(marks.start, (start, at) => ({ name: model.steps.names[at], start, dur: marks.dur[at] }));
-  model.lanes = { ...lanes, collectives, rows, steps, pieces, path: { ...lanes.path, spans } };
-  if (lanes.rerun?.rows) model.lanes.rerun = { ...lanes.rerun, rows: rerunRows(rows, await unpackTable(lanes.rerun.rows)) };
+  const steps = Array.from(lanes.steps.start, (start, at) => ({ name: model.stepNames[at], start, dur: lanes.steps.dur[at] }));
+  const rerun = lanes.rerun?.rows ? { ...lanes.rerun, rows: rerunRows(lanes.rows, lanes.rerun.rows) } : lanes.rerun;
+  model.lanes = { ...lanes, steps, rerun };
 }
 
 /** Lists what the page is about: what changed between two answers, or groups, or stacks. */
@@ -148,16 +144,4 @@ export function matchTexts({ texts }, query) {
 export function matchStacks({ stacks }, hits) {
   const isHit = ({ id }) => hits[id] === 1;
   return Uint8Array.from(stacks, ({ frames, words }) => (frames.some(isHit) || words.some(isHit) ? 1 : 0));
-}
-
-function readSteps(ranks) {
-  if (!ranks || ranks.steps.length === 0) return null;
-  const { steps } = ranks;
-  const some = (name) => {
-    const values = new Float64Array(ranks.ranks.length * steps.length);
-    steps.forEach((step, at) => step[name]?.forEach((ns, rank) => (values[rank * steps.length + at] = ns)));
-    return steps.some((step) => Array.isArray(step[name])) ? values : null;
-  };
-  const [waited, caused, exposed] = ['waited_ns', 'caused_ns', 'exposed_ns'].map(some);
-  return { names: steps.map((step) => step.name), ranks: ranks.ranks.map((rank) => rank.rank), waited, caused, exposed };
 }

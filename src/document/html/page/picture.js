@@ -25,8 +25,7 @@ function rankBars({ ranks, steps }) {
     const waited = Math.min(waits, exposed);
     const idle = Math.max(0, length - busy);
     const cpu = Math.min(idle, (empty ?? 0) * length);
-    const parts = { compute: Math.max(0, busy - exposed), transfer: exposed - waited, waited, accent: cpu, line: idle - cpu };
-    return { name: `rank ${rank}`, parts };
+    return { name: `rank ${rank}`, parts: { compute: Math.max(0, busy - exposed), transfer: exposed - waited, waited, accent: cpu, line: idle - cpu } };
   });
   return { title: `A mean step of each rank, of ${many(timed.length, 'step')}`, bars: fewest(bars) };
 }
@@ -41,25 +40,27 @@ function fewest(bars) {
   return [...bars.filter((bar) => kept.has(bar)), { name: `mean of ${count(others.length)} others`, parts: mean(others) }];
 }
 
-/** What was measured in both traces, per step or call, as a mean of the GPUs. */
-function sideBars({ before, after, per }) {
-  const bar = (name, { summary, divided_by: units }) => {
-    const each = (ns) => Math.max(0, ns) / units / Math.max(1, summary.gpus);
-    const { wall_ns: wall, busy_ns: busy, compute_ns: compute, exposed_ns: exposed } = summary;
-    return { name, parts: { compute: each(compute), exposed: each(exposed), caused: each(busy - compute - exposed), line: each(wall - busy) } };
-  };
-  return { title: per === 'total' ? 'What was measured' : `What was measured, per ${per}`, bars: [bar('before', before), bar('after', after)] };
+/** What was measured in both traces, as a mean of the GPUs. */
+function sideParts({ summary: { gpus, wall_ns: wall, busy_ns: busy, compute_ns: compute, exposed_ns: exposed }, divided_by: units }) {
+  const parts = { compute, exposed, caused: busy - compute - exposed, line: wall - busy };
+  return Object.fromEntries(Object.entries(parts).map(([key, ns]) => [key, Math.max(0, ns) / units / Math.max(1, gpus)]));
 }
 
-/** What the collectives of all ranks took in both runs, per step or call. */
-function runBars({ before, after, per }) {
-  const bar = (name, { waited_ns: waited, transfer_ns: transfer, divided_by: units }) => ({ name, parts: { transfer: transfer / units, waited: waited / units } });
-  return { title: `Collectives of all ranks${per === 'total' ? '' : `, per ${per}`}`, bars: [bar('before', before), bar('after', after)] };
+/** What the collectives of all ranks took in both runs. */
+function runParts({ waited_ns: waited, transfer_ns: transfer, divided_by: units }) {
+  return { transfer: transfer / units, waited: waited / units };
+}
+
+/** The bars of both sides of a comparison, per step or call. */
+function sides(title, { before, after, per }, partsOf) {
+  const bars = [{ name: 'before', parts: partsOf(before) }, { name: 'after', parts: partsOf(after) }];
+  return { title: per === 'total' ? title : `${title}, per ${per}`, bars };
 }
 
 /** The bars of a page, or null. */
 export function pictureBars({ docs: { ranks, diff, 'ranks-diff': runs } }) {
-  const picture = ranks ? rankBars(ranks) : diff ? sideBars(diff) : runs ? runBars(runs) : null;
+  const compared = diff ? sides('What was measured', diff, sideParts) : runs ? sides('Collectives of all ranks', runs, runParts) : null;
+  const picture = ranks ? rankBars(ranks) : compared;
   const length = ({ parts }) => Object.values(parts).reduce((sum, ns) => sum + ns, 0);
   const longest = picture?.bars.reduce((most, bar) => Math.max(most, length(bar)), 0);
   if (!longest) return null;
@@ -69,7 +70,7 @@ export function pictureBars({ docs: { ranks, diff, 'ranks-diff': runs } }) {
     const texts = used.map(([key, word]) => `${word} ${duration(bar.parts[key] ?? 0)} (${percent((bar.parts[key] ?? 0) / all)})`);
     const part = ([key], at) => el('span', { title: texts[at], style: `background: var(--${key}); width: ${((bar.parts[key] ?? 0) / longest) * 100}%` });
     const strip = el('div', { class: 'strip', role: 'img', 'aria-label': `${bar.name}: ${texts.join(', ')}` }, used.map(part));
-    return el('li', null, el('span', { class: 'bar-name' }, bar.name), strip, el('span', { class: 'bar-length' }, duration(all)));
+    return el('li', null, el('span', { class: 'bar-name' }, bar.name), strip, el('span', { class: 'muted' }, duration(all)));
   };
   const key = used.map(([name, word]) => swatch(`var(--${name})`, word));
   return el('figure', { class: 'picture' }, el('figcaption', null, picture.title, ' ', el('span', { class: 'keys' }, key)), el('ul', { class: 'bars' }, picture.bars.map(line)));

@@ -8,13 +8,6 @@ const PATH_COLOURS = { CPU: 'accent', 'launch latency': 'exposed', compute: 'com
 // With more lanes than this, one is of several ranks.
 const RANK_LANES = 320;
 
-/** The collective of each row. */
-function collectivesOf({ collectives: { first, members }, rows }) {
-  const of = new Int32Array(rows.start.length);
-  first.forEach((row, at) => of.fill(at, row, row + members[at]));
-  return of;
-}
-
 /** The rows of a rerun. `moved` is how it differs, by row: the end, the waiting, and the rest of the time. */
 export function rerunRows({ start, dur, waited, ...others }, moved) {
   const longer = dur.map((ns, row) => ns + moved.waited[row] + moved.transfer[row]);
@@ -22,36 +15,30 @@ export function rerunRows({ start, dur, waited, ...others }, moved) {
 }
 
 /** The collective of a step with a rank's longest wait, or the longest wait for it; null if there is none. */
-export function worstCollective(lanes, rank, step, measure) {
-  const { collectives, rows } = lanes;
-  const at = lanes.ranks.indexOf(rank);
-  let [worst, most] = [null, -1];
-  for (let of = 0; of < collectives.first.length; of += 1) {
-    if (step !== null && collectives.step[of] !== step + 1) continue;
-    if (measure === 'caused' && collectives.late[of] !== at + 1) continue;
-    let waited = measure === 'caused' ? 0 : -1;
-    for (let row = collectives.first[of]; row < collectives.first[of] + collectives.members[of]; row += 1) {
-      const own = Math.max(0, rows.waited[row] - 1);
-      if (measure === 'caused') waited += own;
-      else if (rows.rank[row] === at) waited = own;
-    }
-    if (waited > most) [worst, most] = [of, waited];
-  }
-  return worst;
+export function worstCollective({ collectives: { first, members, step: stepOf, late }, rows, ranks }, rank, step, measure) {
+  const at = ranks.indexOf(rank);
+  const waitedIn = (of) => {
+    const all = Array.from({ length: members[of] }, (_, member) => first[of] + member);
+    const waits = all.filter((row) => measure === 'caused' || rows.rank[row] === at).map((row) => Math.max(0, rows.waited[row] - 1));
+    const isMeant = measure === 'caused' ? late[of] === at + 1 : waits.length > 0;
+    return isMeant ? waits.reduce((sum, ns) => sum + ns, 0) : -1;
+  };
+  const known = [...first.keys()].filter((of) => step === null || stepOf[of] === step + 1);
+  return known.reduce(([worst, most], of) => (waitedIn(of) > most ? [of, waitedIn(of)] : [worst, most]), [null, -1])[0];
 }
 
 /** The lanes of all ranks; with a `rerun` of the page, each rank has its lane of that below. */
 export function rankLanes(model, rerun = null) {
   const { lanes: data } = model;
   const { ranks, collectives, rows, pieces } = data;
-  const collectiveOf = collectivesOf(data);
+  const collectiveOf = new Int32Array(rows.start.length);
+  collectives.first.forEach((row, at) => collectiveOf.fill(at, row, row + collectives.members[at]));
   const order = ranks.map((_, at) => at).sort((a, b) => ranks[a] - ranks[b]);
   const perRow = Math.ceil(((rerun ? 2 : 1) * order.length) / RANK_LANES);
   const n = Math.ceil(order.length / perRow) * (rerun ? 2 : 1);
   const tall = n > 128 ? 2 : n > 64 ? 4 : n > 24 ? 9 : n > 12 ? 13 : 19;
   const place = new Map(order.map((rank, at) => [rank, Math.floor(at / perRow)]));
-  const ofLane = Array.from({ length: Math.ceil(order.length / perRow) }, () => []);
-  rows.rank.forEach((rank, row) => ofLane[place.get(rank)].push(row));
+  const ofLane = grouped(rows.rank.keys(), (row) => place.get(rows.rank[row]));
   const nameOf = (row) => {
     const at = collectiveOf[row];
     const group = data.groups[collectives.group[at]];
@@ -59,8 +46,7 @@ export function rankLanes(model, rerun = null) {
   };
   const stackOf = (row) => model.stacks[model.ofRankStack[rows.stack[row] - 1]] ?? null;
   const rankLane = (of, table, isRerun) => {
-    const own = [...ofLane[of]].sort((a, b) => table.start[a] - table.start[b]);
-    const waited = (row) => Math.min(table.dur[row], Math.max(0, table.waited[row] - 1));
+    const own = [...(ofLane.get(of) ?? [])].sort((a, b) => table.start[a] - table.start[b]);
     return lane(own, table, {
       side: true,
       label: isRerun ? '' : String(ranks[order[of * perRow]]),
@@ -68,7 +54,7 @@ export function rankLanes(model, rerun = null) {
       least: 40,
       inks: ['waited', 'transfer', 'collective'],
       ink: (row) => (table.waited[row] === 0 ? 2 : 1),
-      split: waited,
+      split: (row) => Math.min(table.dur[row], Math.max(0, table.waited[row] - 1)),
       name: nameOf,
       text: (row) => {
         const stack = stackOf(row);
@@ -103,12 +89,9 @@ export function rankLanes(model, rerun = null) {
       pick: () => ({ rank: ranks[rank] }),
     });
   const path = rerun ? null : pathLane(data);
-  const all = ofLane.flatMap((_, of) => [
-    rankLane(of, rows, false),
-    ...(rerun ? [rankLane(of, rerun.rows, true)] : []),
-    ...(pieceRows.has(order[of]) ? [pieceLane(order[of])] : []),
-  ]);
-  const lanes = [path?.lane, ...all].filter((of) => of?.rows.length > 0);
+  const lanesOf = (of) => [rankLane(of, rows, false), rerun && rankLane(of, rerun.rows, true), pieceRows.has(order[of]) && pieceLane(order[of])];
+  const all = Array.from({ length: Math.ceil(order.length / perRow) }, (_, of) => lanesOf(of));
+  const lanes = [path?.lane, ...all.flat()].filter((of) => of?.rows?.length > 0);
   const span = rows.start.reduce((end, start, row) => Math.max(end, start + rows.dur[row]), data.span_ns ?? 1);
   const key = [
     ['waited', 'waits'],
@@ -118,9 +101,14 @@ export function rankLanes(model, rerun = null) {
     ...(hasPieces ? [['caused', 'forward'], ['good', 'backward']] : []),
     ...(path?.key ?? []),
   ];
-  const label = rerun ? `rerun: ${visible(rerun.rule)}` : `all ${count(ranks.length)} ranks`;
-  const source = { span, lanes, steps: data.steps, key, label, help: rankHelp(data, rerun, { hasPieces, path, perRow }), first: path ? 1 : 0 };
-  return Object.assign(new Lanes(source), {
+  return new Lanes({
+    span,
+    lanes,
+    steps: data.steps,
+    key,
+    label: rerun ? `rerun: ${visible(rerun.rule)}` : `all ${count(ranks.length)} ranks`,
+    help: rankHelp(data, rerun, { hasPieces, path, perRow }),
+    first: path ? 1 : 0,
     hasPieces,
     spanOfCollective: (at) => spanOf(data, at === null ? [] : [at]),
     spanOfStep: (step) => spanOf(data, [...collectives.step.keys()].filter((at) => collectives.step[at] === step + 1)),
@@ -141,13 +129,12 @@ function pathLane({ path, ranks }) {
   const { spans, texts } = path;
   if (spans.rows === 0) return null;
   const kinds = [...new Set(spans.kind)].map((kind) => texts[kind]);
-  const inks = kinds.map((kind) => PATH_COLOURS[kind]);
   const of = lane(spans.start.keys(), spans, {
     side: true,
     label: 'path',
     tall: 16,
     least: 30,
-    inks,
+    inks: kinds.map((kind) => PATH_COLOURS[kind]),
     ink: (span) => kinds.indexOf(texts[spans.kind[span]]),
     name: (span) => texts[spans.name[span]],
     text: (span) => `Critical path: rank ${ranks[spans.rank[span]]}, ${texts[spans.kind[span]]}: ${visible(texts[spans.name[span]])}, at ${duration(spans.start[span])}, ${duration(spans.dur[span])}`,

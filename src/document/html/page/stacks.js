@@ -27,22 +27,16 @@ function stackColumns({ sheets, stacks, docs, ofRankStack }) {
 }
 
 function stackNotes({ stacks: shown, docs: { stacks, ranks } }) {
-  const notes = [];
-  if (stacks?.kernels_left_out > 0) {
-    const found = stacks.groups_found || stacks.stacks_found;
-    notes.push(`${count(shown.length)} of ${count(found)} are here; the others have ${count(stacks.kernels_left_out)} kernels.`);
-  }
-  for (const of of Object.values(stacks?.groups?.length > 0 ? {} : (stacks?.coverage.without_launch ?? {}))) {
-    notes.push(`Without a launch, and so in no row: ${count(of.count)} kernels, GPU ${duration(of.gpu_time_ns)}, exposed ${duration(of.exposed_ns)}.`);
-  }
-  if (!stacks && ranks?.stacks_found > ranks?.stacks.length) {
-    notes.push(`${count(ranks.stacks.length)} of ${count(ranks.stacks_found)} stacks are here.`);
-  }
-  if (stacks && ranks && stacks.traces.length > 1 && stacks.traces.length !== ranks.ranks.length) {
-    const [few, all] = [count(stacks.traces.length), count(ranks.ranks.length)];
-    notes.push(`Count, GPU and exposed are of ${few} of the traces; waiting and transfer are of all ${all} ranks.`);
-  }
-  return notes;
+  const without = stacks && !(stacks.groups?.length > 0) ? Object.values(stacks.coverage.without_launch ?? {}) : [];
+  const isPart = stacks && ranks && stacks.traces.length > 1 && stacks.traces.length !== ranks.ranks.length;
+  const notes = [
+    stacks?.kernels_left_out > 0 &&
+      `${count(shown.length)} of ${count(stacks.groups_found || stacks.stacks_found)} are here; the others have ${count(stacks.kernels_left_out)} kernels.`,
+    ...without.map((of) => `Without a launch, and so in no row: ${count(of.count)} kernels, GPU ${duration(of.gpu_time_ns)}, exposed ${duration(of.exposed_ns)}.`),
+    !stacks && ranks?.stacks_found > ranks?.stacks.length && `${count(ranks.stacks.length)} of ${count(ranks.stacks_found)} stacks are here.`,
+    isPart && `Count, GPU and exposed are of ${count(stacks.traces.length)} of the traces; waiting and transfer are of all ${count(ranks.ranks.length)} ranks.`,
+  ];
+  return notes.filter((note) => note);
 }
 
 // The folders of the file go below its name, so that names in a column can be compared.
@@ -64,9 +58,7 @@ export function mountStacks(model, state) {
   if (stacks.length === 0) return null;
   const isDiff = Boolean(docs.diff ?? docs['ranks-diff']);
   const isGrouped = docs.stacks?.groups?.length > 0 || docs.diff?.grouped_by.length > 0;
-  const columns = stackColumns(model);
   const what = isGrouped ? 'Which groups of kernels cost most?' : isDiff ? 'Which code costs more or less than before?' : 'Which code launches collectives, and what does each place cost?';
-  const first = isDiff ? 'change' : docs.ranks ? 'waited' : 'number';
   const source = {
     id: isDiff ? 'diff' : 'stacks',
     heading: isDiff ? sheets.changes.title : isGrouped ? 'Groups' : 'Stacks',
@@ -74,13 +66,13 @@ export function mountStacks(model, state) {
     help: `${what} ▸ opens ${isGrouped ? 'a group' : 'a call stack'}; a click on a name chooses it in all views.`,
     head: 'where it comes from',
     n: stacks.length,
-    columns,
+    columns: stackColumns(model),
     label: (row) => stacks[row].label.slice(stackFolder(stacks[row]).length),
     whole: (row) => stacks[row].label,
     below: (row) => stackBelow(stacks[row]),
     key: 'stack',
     value: (row) => row,
-    first,
+    first: isDiff ? 'change' : docs.ranks ? 'waited' : 'number',
     detail: (row, query) => stackDetail(stacks[row], matchTexts(model, query)),
     find: (query) => matchStacks(model, matchTexts(model, query)),
     notes: stackNotes(model),

@@ -16,12 +16,8 @@ export function parse(fragment) {
 
 /** The fragment of a state: `#stack=3&width=exposed`. */
 export function write(state) {
-  const parameters = new URLSearchParams();
-  for (const key of Object.keys(state).sort()) {
-    const value = state[key];
-    if (value !== null && value !== undefined && value !== '') parameters.set(key, String(value));
-  }
-  return `#${parameters}`;
+  const chosen = Object.entries(state).filter(([, value]) => (value ?? '') !== '');
+  return `#${new URLSearchParams(chosen.sort())}`;
 }
 
 /** The page's state. `set` merges changes; listeners get the state and the set of changed keys. */
@@ -35,10 +31,8 @@ export class State {
 
   /** Shows the state of a link. The theme is the reader's: a link without one keeps it. */
   follow(linked) {
-    const { theme } = this.now;
-    if (linked.theme || !theme) return this.replace(linked);
-    this.replace({ ...linked, theme });
-    this.keep();
+    this.replace({ theme: this.now.theme, ...linked });
+    if (this.now.theme !== linked.theme) this.keep();
   }
 
   get(key, otherwise = null) {
@@ -67,10 +61,10 @@ export class State {
   }
 
   replace(next) {
-    for (const key of Object.keys(next)) if (next[key] === null || next[key] === '') delete next[key];
-    const keys = new Set([...Object.keys(next), ...Object.keys(this.now)]);
-    const changed = new Set([...keys].filter((key) => next[key] !== this.now[key] || (key === 'view' && next.view)));
-    this.now = next;
+    const now = Object.fromEntries(Object.entries(next).filter(([, value]) => (value ?? '') !== ''));
+    const isChanged = (key) => now[key] !== this.now[key] || (key === 'view' && now.view);
+    const changed = new Set(Object.keys({ ...now, ...this.now }).filter(isChanged));
+    this.now = now;
     if (changed.size > 0) this.listeners.forEach((listener) => listener(this, changed));
   }
 }

@@ -32,8 +32,8 @@ const STATES_RANGES = 8;
 const STATES_NAME = 200;
 const STATES_TITLE = 2000;
 
-/** Ranks as ranges: `0-3, 7`; with `most`, the first ranges alone: `5, 13, 21 and 119 more`. */
-function rankRanges(ranks, most = Infinity) {
+/** Ranks as ranges, so many of them: `0-3, 7`, `5, 13, 21 and 119 more`. */
+export function rankRanges(ranks, most = STATES_RANGES) {
   const parts = [];
   for (const rank of [...ranks].sort((a, b) => a - b)) {
     if (parts.at(-1)?.[1] === rank - 1) parts.at(-1)[1] = rank;
@@ -42,11 +42,6 @@ function rankRanges(ranks, most = Infinity) {
   const text = ([from, to]) => (from === to ? String(from) : `${from}${to - from > 1 ? '-' : ', '}${to}`);
   const left = parts.slice(most).reduce((sum, [from, to]) => sum + to - from + 1, 0);
   return parts.slice(0, most).map(text).join(', ') + (left > 0 ? ` and ${count(left)} more` : '');
-}
-
-/** Ranks in a sentence. */
-export function fewRanks(ranks) {
-  return rankRanges(ranks, STATES_RANGES);
 }
 
 /** Colours a node like a state. */
@@ -63,7 +58,7 @@ function soughtRanks(query) {
   return (rank) => ranges.some(([, from, to]) => rank >= Number(from) && rank <= Number(to ?? from));
 }
 
-/** The place of a state in the order of how bad states are. */
+/** The place of a state in the order of how bad states are; the last for none. */
 function badness(state) {
   return state === undefined ? STATE_ORDER.length : STATE_ORDER.indexOf(state);
 }
@@ -75,9 +70,8 @@ export class StateMatrix {
     this.rows = hang.matrix.map(({ group, cells }) => ({ group, cells: new Map(cells.map((cell) => [cell.rank, cell])) }));
     this.ranks = [...new Set(this.rows.flatMap(({ cells }) => [...cells.keys()]))].sort((a, b) => a - b);
     this.search = searchField('Search', 'ranks as 8-15, or a group', (q) => state.set({ q }));
-    this.found = el('span', { class: 'muted', role: 'status' });
     this.table = el('div');
-    this.node = el('div', null, this.legend(hang), el('div', { class: 'toolbar' }, this.search.node, this.found), this.table);
+    this.node = el('div', null, this.legend(hang), this.search.node, this.table);
     this.fill();
   }
 
@@ -122,25 +116,28 @@ export class StateMatrix {
     return [...merged.values()].sort(compare);
   }
 
-  fill() {
+  /** Fills the table, with so many more rows than before. */
+  fill(more = 0) {
+    this.more += more;
     const query = (this.state.get('q') ?? '').trim();
     if (this.search.input.value.trim() !== query) this.search.input.value = query;
     const { rows, ranks } = this.wanted(query);
     const columns = this.columns(rows, ranks);
-    this.found.textContent = query === '' ? '' : `${many(ranks.length, 'rank')}, ${many(rows.length, 'group')}`;
+    this.search.status.textContent = query === '' ? '' : `${many(ranks.length, 'rank')}, ${many(rows.length, 'group')}`;
     const shown = this.shownRows(rows);
     const isWorse = ({ bad: [isLater, worst] }) => !isLater || worst < STATE_WAITS || query !== '';
     const head = columns.length > STATES_COLUMNS ? columns.slice(0, STATES_COLUMNS).filter(isWorse) : columns;
-    const listed = new Set(head.flatMap((column) => column.ranks));
-    const rest = ranks.filter((rank) => !listed.has(rank));
-    const heads = head.map((column) => el('th', { scope: 'col' }, this.headButton(column.ranks)));
-    const title = rankRanges(rest).slice(0, STATES_TITLE);
+    const rest = columns.filter((column) => !head.includes(column)).flatMap((column) => column.ranks);
+    const heads = ['group \\ rank', ...head.map((column) => this.headButton(column.ranks))].map((of) => el('th', { scope: 'col' }, of));
+    const title = rankRanges(rest, Infinity).slice(0, STATES_TITLE);
     if (rest.length > 0) heads.push(el('th', { scope: 'col', title }, many(rest.length, head.length > 0 ? 'other rank' : 'rank')));
     const cells = (row) => [...head.map((column) => this.cell(row, column.ranks)), rest.length > 0 ? restCell(row, rest) : null];
     const body = shown.map((row) => el('tr', null, stateGroup(row.group), cells(row)));
-    const table = el('table', { class: 'compact states' }, el('thead', null, el('tr', null, el('th', { scope: 'col' }, 'group \\ rank'), heads)), el('tbody', null, body));
+    const table = el('table', { class: 'compact states' }, el('thead', null, el('tr', null, heads)), el('tbody', null, body));
     const none = el('p', { class: 'muted' }, 'No rank and no group is called so.');
-    this.table.replaceChildren(rows.length === 0 ? none : scrollBox('Ranks by groups', table), ...this.moreRows(rows.length - shown.length));
+    const left = rows.length - shown.length;
+    const text = left > STATES_MORE ? `${count(STATES_MORE)} of ${count(left)} more groups` : many(left, 'more group');
+    this.table.replaceChildren(rows.length === 0 ? none : scrollBox('Ranks by groups', table), ...(left > 0 ? [button(text, () => this.fill(STATES_MORE), { class: 'small' })] : []));
   }
 
   /** Of many rows, those with ranks that do not just wait; the others follow on demand. */
@@ -151,19 +148,10 @@ export class StateMatrix {
     return [...bad, ...others].slice(0, Math.min(bad.length || STATES_ROWS, STATES_ROWS) + this.more);
   }
 
-  moreRows(left) {
-    const show = () => {
-      this.more += STATES_MORE;
-      this.fill();
-    };
-    const text = left > STATES_MORE ? `${count(STATES_MORE)} of ${count(left)} more groups` : many(left, 'more group');
-    return left > 0 ? [button(text, show, { class: 'small' })] : [];
-  }
-
   /** A rank can be chosen; of several, a search shows each. */
   headButton(ranks) {
     const [rank] = ranks;
-    const text = rankRanges(ranks);
+    const text = rankRanges(ranks, Infinity);
     const mark = this.culprits.has(rank) ? '▸' : '';
     const isChosen = this.state.get('rank') === rank;
     const choose = () => this.state.set(ranks.length > 1 ? { q: text } : { rank: isChosen ? null : rank });
@@ -179,7 +167,7 @@ export class StateMatrix {
     const sequences = ranks.map((rank) => cells.get(rank).sequence).filter((sequence) => sequence !== null);
     const [first, last] = [Math.min(...sequences), Math.max(...sequences)];
     const at = sequences.length === 0 ? '' : `, at ${first === last ? first : `${first} to ${last}`}`;
-    const title = `${ranks.length === 1 ? 'rank' : 'ranks'} ${rankRanges(ranks)}: ${text}${at}`.slice(0, STATES_TITLE);
+    const title = `${ranks.length === 1 ? 'rank' : 'ranks'} ${rankRanges(ranks, Infinity)}: ${text}${at}`.slice(0, STATES_TITLE);
     const isChosen = ranks.includes(this.state.get('rank'));
     return stateInk(el('td', { title, 'aria-label': title, class: isChosen ? 'is-chosen' : null }, el('strong', null, letter)), ink);
   }

@@ -4,7 +4,7 @@
 // So 50,000 stacks are as quick as five. The program gives the columns: a title, a unit and a meaning for each. Nothing here knows an answer.
 
 import { textWidth } from './canvas.js';
-import { button, details, el, nameNode, scrollBox, searchField, section } from './dom.js';
+import { button, details, el, nameNode, scrollBox, searchField, section, termList } from './dom.js';
 import { bandwidth, count, duration, percent, size, visible } from './format.js';
 
 // Rows of a page, and those of a page of a table whose rows open.
@@ -19,6 +19,9 @@ const TABLE_FONT = 13;
 const TABLE_PAD = 5;
 const TABLE_WIDEST = 170;
 const TABLE_NAME = 220;
+
+// So many columns are shown on a small screen, as in the style sheet.
+const TABLE_FEW = 4;
 
 // Of so many texts, the longest, one is the widest.
 const TABLE_MEASURED = 20;
@@ -84,17 +87,17 @@ export class DataTable {
     Object.assign(this, source, { state, orders: new Map(), open: new Set(), opens: Boolean(source.detail) });
     this.perPage = this.opens ? TABLE_LONG_PAGE : TABLE_PAGE;
     this.headRow = this.heads();
-    const listeners = { onkeydown: (event) => this.press(event), onkeyup: (event) => this.keyUp(event), onclick: (event) => this.click(event) };
-    this.body = el('tbody', listeners);
-    this.status = el('p', { class: 'muted', role: 'status' });
+    this.body = el('tbody', { onkeydown: (event) => this.press(event), onkeyup: (event) => this.keyUp(event), onclick: (event) => this.click(event) });
     this.search = searchField('Search', this.opens ? 'frame, collective, kernel or group' : 'part of a name', (q) => this.set({ q, page: null }));
     this.pager = el('div', { class: 'pager toolbar', role: 'group', 'aria-label': `Pages of ${this.title}` });
     const table = el('table', { class: this.opens ? 'stacks' : 'compact sorts' }, this.opens ? this.widths() : null, el('thead', null, this.headRow), this.body);
     if (this.opens) table.style.minWidth = `${this.wide}px`;
-    const toolbar = this.opens || this.n > this.perPage ? el('div', { class: 'toolbar' }, this.search.node, this.status) : null;
+    const toolbar = this.opens || this.n > this.perPage ? this.search.node : null;
+    // A small screen has room for a few columns; the others are a press away.
+    const whole = button('All columns', () => table.classList.toggle('is-whole'), { class: 'small whole' });
     const notes = this.notes.map((note) => el('p', { class: 'muted' }, note));
     const title = this.heading ?? this.title;
-    this.node = section(this.id, title, this.help, toolbar, scrollBox(title, table), this.pager, this.legend(), notes);
+    this.node = section(this.id, title, this.help, toolbar, scrollBox(title, table), this.headRow.children.length > TABLE_FEW ? whole : null, this.pager, this.legend(), notes);
     this.select();
     this.render();
   }
@@ -113,10 +116,9 @@ export class DataTable {
   }
 
   legend() {
-    const known = this.columns.filter(({ help }) => help);
-    const rows = known.flatMap(({ title, help }) => [el('dt', null, headText(title)), el('dd', null, help)]);
+    const terms = this.columns.filter(({ help }) => help).map(({ title, help }) => [headText(title), help]);
     const keys = this.opens ? el('p', null, 'Keys in the table: ↑ ↓ another row, Enter chooses, → or Space opens the call stack, ← closes it.') : null;
-    return known.length === 0 && !keys ? null : details({ class: 'legend' }, 'What the columns mean', el('dl', null, rows), keys);
+    return terms.length === 0 && !keys ? null : details({ class: 'legend' }, 'What the columns mean', termList(terms), keys);
   }
 
   heads() {
@@ -134,11 +136,7 @@ export class DataTable {
     const of = this.columns.map((column) => [column.key, tableWidth(column, column.values)]);
     const number = tableWidth({ title: '#', unit: 'count' }, [this.n]);
     this.wide = of.reduce((sum, [, width]) => sum + width, TABLE_NAME + number);
-    const col = (key, width) => {
-      const node = el('col', { class: `col-${key}` });
-      if (width) node.style.width = `${width}px`;
-      return node;
-    };
+    const col = (key, width) => el('col', { class: `col-${key}`, style: width ? `width: ${width}px` : null });
     return el('colgroup', null, col('number', number), col('label'), of.map(([key, width]) => col(key, width)));
   }
 
@@ -182,7 +180,7 @@ export class DataTable {
     this.query = this.get('q') ?? '';
     const wanted = this.query.trim() === '' ? null : this.find(this.query);
     this.shown = (up ? order : order.slice().reverse()).filter((row) => !wanted || wanted[row] === 1);
-    this.status.textContent = wanted ? `${count(this.shown.length)} of ${count(this.n)} match` : this.n > this.perPage ? `${count(this.n)} in all` : '';
+    this.search.status.textContent = wanted ? `${count(this.shown.length)} of ${count(this.n)} match` : this.n > this.perPage ? `${count(this.n)} in all` : '';
     if (this.search.input.value !== this.query) this.search.input.value = this.query;
     for (const th of this.headRow.children) {
       if (th.dataset.key === key) th.setAttribute('aria-sort', up ? 'ascending' : 'descending');
@@ -228,7 +226,7 @@ export class DataTable {
       const share = Math.max(0, column.values[row] ?? 0) / column.largest;
       return el('td', { class: 'number bar', style: `--of: var(--${column.key}, var(--collective)); background-size: ${(share * 88).toFixed(1)}% 3px` }, text);
     });
-    const number = this.opens ? el('td', { class: 'number rank-of' }, count(row + 1)) : null;
+    const number = this.opens ? el('td', { class: 'number muted' }, count(row + 1)) : null;
     const node = el('tr', { class: this.isChosen(row) ? 'row is-chosen' : 'row', 'data-id': row }, number, this.nameCell(row), cells);
     if (!this.open.has(row)) return [node];
     return [node, el('tr', { class: 'detail', 'data-of': row }, el('td', { colSpan: this.columns.length + 2 }, this.detail(row, this.query)))];

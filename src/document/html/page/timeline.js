@@ -3,12 +3,12 @@
 
 import { Chart } from './canvas.js';
 import { command } from './commands.js';
-import { button, choice, copyText, details, el, searchField, section } from './dom.js';
+import { button, choice, copyButton, details, el, searchField, section, swatch } from './dom.js';
 import { count, duration, traceMicros, traceNs } from './format.js';
 import { rankLanes } from './rank_lanes.js';
 import { traceLanes } from './trace_lanes.js';
 
-const TIMELINE_TOP = 46;
+const TIMELINE_TOP = 24;
 // The shortest span that is shown, in ns.
 const TIMELINE_LEAST = 50;
 // With more traces than this, they are a list.
@@ -17,8 +17,6 @@ const TIMELINE_TRACES = 6;
 const TIMELINE_HELP =
   'Drag or A and D pan; W and S, + and − or the wheel (on the chosen chart, or with Ctrl) zoom; Home shows all. ← → ↑ ↓ go from row to row, Enter ' +
   'chooses, f fits what is chosen, c copies its time in the trace, / finds, Escape clears.';
-
-const TIMELINE_KEYS = ['step', 'trace', 'from', 'to', 'find', 'stack', 'collective', 'rank'];
 
 /** The timeline, or null if there is none. */
 export function mountTimeline(model, state) {
@@ -31,11 +29,11 @@ export function mountTimeline(model, state) {
 class Timeline extends Chart {
   constructor(state, views) {
     super();
-    Object.assign(this, { id: 'timeline', title: 'Timeline', state, views, held: null, searched: null, drawn: { left: 0, right: 1 } });
-    const [zoomIn, zoomOut] = [0.5, 2].map((factor) => () => this.zoom(factor, this.cursor ? this.x(this.shown().spanOf(this.cursor)[0]) : null));
+    Object.assign(this, { id: 'timeline', title: 'Timeline', state, views, drawn: { left: 0, right: 1 } });
+    const [zoomIn, zoomOut] = [0.5, 2].map((factor) => () => this.zoom(factor, this.cursorX()));
     const home = () => this.show(0, this.shown().span);
     const [back, on] = [-1, 1].map((way) => () => this.pan((way * (this.drawn.right - this.drawn.left)) / 4));
-    const keys = { f: () => this.fit(), c: () => this.cursor && this.times.copy(), '/': () => this.shown().search && this.finder.input.focus(), Escape: () => this.go(null) };
+    const keys = { f: () => this.fit(), c: () => this.starts && this.copies[0].click(), '/': () => this.shown().search && this.finder.input.focus(), Escape: () => this.go(null) };
     this.keys = { '+': zoomIn, '=': zoomIn, w: zoomIn, '-': zoomOut, _: zoomOut, s: zoomOut, a: back, d: on, Home: home, ...keys };
     this.drags();
     const named = (text, label, does) => button(text, does, { 'aria-label': label, title: label });
@@ -43,14 +41,17 @@ class Timeline extends Chart {
     const buttons = el('div', { class: 'choice', role: 'group', 'aria-label': 'zoom' }, zooms, named('reset', 'reset the zoom', home));
     const options = views.map((view, at) => [at, view.label]);
     const choose = (trace) => state.set({ trace, from: null, to: null });
-    this.switch = options.length < 2 ? null : options.length > TIMELINE_TRACES ? selection(options, choose) : choice('Trace', options, this.trace(), choose);
-    this.times = timeButtons();
-    const parts = [this.help, this.origin, this.command] = [el('p'), el('p', { class: 'origin' }), el('div')];
-    parts.splice(1, 0, el('p', null, TIMELINE_HELP));
+    this.switch = options.length < 2 ? null : options.length > TIMELINE_TRACES ? selection(options, choose) : choice('Trace', options, 0, choose);
+    // The start of a row in its trace is copied in µs, as Chrome's JSON has it, or in ns, as the program's options take it.
+    this.copies = ['µs', 'ns'].map((unit, at) => copyButton('', () => this.starts[at], { 'data-unit': unit }));
+    this.times = el('div', { class: 'toolbar times' }, el('span', { class: 'label' }, 'Copy its start in the trace:'), this.copies);
+    [this.help, this.origin, this.command] = [el('p'), el('p', { class: 'origin' }), el('div')];
     const toolbar = el('div', { class: 'toolbar' }, this.switch?.node, buttons, this.search());
-    const legend = details({ class: 'legend' }, 'What this shows, keys, and a trace of it', parts);
-    this.node = section(this.id, this.title, null, toolbar, this.box, el('div', { class: 'says' }, this.says, this.times.node), legend);
-    this.switch?.show(this.trace());
+    const about = 'What this shows, keys, and a trace of it';
+    const legend = details({ class: 'legend' }, about, this.help, el('p', null, TIMELINE_HELP), this.origin, this.command);
+    this.colours = el('div', { class: 'keys legend' });
+    this.node = section(this.id, this.title, null, toolbar, this.colours, this.box, el('div', { class: 'says' }, this.says, this.times), legend);
+    this.say();
     this.showParts();
   }
 
@@ -61,43 +62,36 @@ class Timeline extends Chart {
       else if (event.key === 'Escape') this.canvas.focus();
     };
     this.finder = searchField('Find', 'kernel or stack', (find) => this.state.set({ find }), onkeydown);
-    this.found = el('span', { class: 'muted', role: 'status' });
     this.nextFound = button('Next', () => this.goFound(1), { class: 'small' });
-    return (this.finding = el('div', { class: 'toolbar' }, this.finder.node, this.nextFound, this.found));
+    this.finder.status.before(this.nextFound);
+    return this.finder.node;
   }
 
   /** Finds the kernels of a view that have the text of the address. */
   find(view) {
-    this.finding.hidden = !view.search;
     const text = this.state.get('find', '');
     const query = text.trim().toLowerCase();
     if (this.finder.input !== document.activeElement) this.finder.input.value = text;
-    if (!view.search || (this.searched?.view === view && this.searched.query === query)) return;
-    view.found = query === '' ? null : view.search(query);
-    this.searched = { view, query, at: -1 };
-    this.nextFound.hidden = !view.found;
-    this.found.textContent = view.found?.text ?? '';
+    if (view.search && view.found?.query !== query) view.found = query === '' ? null : { query, at: -1, ...view.search(query) };
+    const { found } = view;
+    this.finder.node.hidden = !view.search;
+    this.nextFound.hidden = !found;
+    this.finder.status.textContent = !found ? '' : found.at < 0 ? found.text : `${found.text}; number ${count(found.at + 1)}`;
   }
 
   /** Goes to the next kernel that was found, or the one before: after the last comes the first. */
   goFound(step) {
-    const { view } = this.searched ?? {};
-    const rows = view?.found?.rows ?? [];
-    if (rows.length === 0) return;
-    this.searched.at = (Math.max(this.searched.at, step < 0 ? 0 : -1) + step + rows.length) % rows.length;
-    this.found.textContent = `${view.found.text}; number ${count(this.searched.at + 1)}`;
-    this.go(view.itemOf(rows[this.searched.at]));
+    const view = this.shown();
+    const { found } = view;
+    if (!found || found.rows.length === 0) return;
+    found.at = (Math.max(found.at, step < 0 ? 0 : -1) + step + found.rows.length) % found.rows.length;
+    this.find(view);
+    this.go(view.itemOf(found.rows[found.at]));
   }
 
-  trace() {
-    // A schedule is seen beside those of the other ranks.
-    const first = Math.max(0, this.views.findIndex((view) => view.hasPieces));
-    const trace = this.state.get('trace', first);
-    return this.views[trace] ? trace : first;
-  }
-
+  /** The lanes that are shown: of many ranks first the schedule, which is seen beside those of the other ranks. */
   shown() {
-    return this.views[this.trace()];
+    return this.views[this.state.get('trace')] ?? this.views.find((view) => view.hasPieces) ?? this.views[0];
   }
 
   /** What is shown at first: of one trace its longest step, else all. */
@@ -152,35 +146,30 @@ class Timeline extends Chart {
     };
     canvas.addEventListener('wheel', wheel, { passive: false });
     canvas.addEventListener('pointerdown', (event) => {
-      if (event.button !== 0) return;
-      this.drag = { x: event.clientX, isMoved: false };
-      canvas.setPointerCapture(event.pointerId);
+      Object.assign(this, { dragX: event.clientX, isDragged: false });
+      if (event.button === 0) canvas.setPointerCapture(event.pointerId);
     });
-    canvas.addEventListener('pointerup', () => (this.drag = this.drag?.isMoved ? { isOver: true } : null));
-    canvas.addEventListener('pointercancel', () => (this.drag = null));
   }
 
   point(event, isChosen) {
-    const { drag } = this;
-    // The click that ends a drag chooses nothing.
-    if (!drag || drag.isOver) {
-      this.drag = null;
-      if (drag && isChosen) return;
-      if (isChosen) this.held = null;
-      return super.point(event, isChosen);
+    if (this.canvas.hasPointerCapture(event.pointerId) && event.buttons === 1) {
+      const by = event.clientX - this.dragX;
+      this.isDragged ||= Math.abs(by) >= 4;
+      if (!this.isDragged) return;
+      this.dragX = event.clientX;
+      return this.pan(-by);
     }
-    if (!drag.isMoved && Math.abs(event.clientX - drag.x) < 4) return;
-    this.drag = { x: event.clientX, isMoved: true };
-    this.pan(drag.x - event.clientX);
+    // The click that ends a drag chooses nothing.
+    if (isChosen && this.isDragged) return;
+    if (isChosen) this.held = null;
+    super.point(event, isChosen);
   }
 
   update(_, changed) {
-    if (!TIMELINE_KEYS.some((key) => changed.has(key))) return;
     if (changed.has('trace')) {
       this.held = null;
       this.hover(null);
     }
-    this.switch?.show(this.trace());
     const span = !changed.has('from') && (changed.has('step') || changed.has('collective')) ? this.spanOfChoice() : null;
     if (span) return this.show(...span);
     this.showParts();
@@ -209,7 +198,10 @@ class Timeline extends Chart {
   /** Shows what is beside the chart. */
   showParts() {
     const view = this.shown();
+    this.switch?.show(this.views.indexOf(view));
     this.find(view);
+    const colours = view.found ? [...view.key, ['fg', 'found']] : view.key;
+    this.colours.replaceChildren(...colours.map(([name, text]) => swatch(`var(--${name})`, text)));
     this.help.textContent = view.help;
     const { timeline } = view;
     this.origin.textContent = timeline ? `0 is the start of the window: ${traceMicros(timeline.origin_ns)} µs (${timeline.origin_ns} ns) in the trace.` : '';
@@ -221,11 +213,6 @@ class Timeline extends Chart {
     this.command.replaceChildren(what, command(`nccl-stacks export ${shellWord(timeline.name)} --trace span.json.gz ${window}`, 'the shown span'));
   }
 
-  x(time) {
-    const { left, right, from, to } = this.drawn;
-    return left + ((time - from) / (to - from)) * (right - left);
-  }
-
   draw(context, width, height, shown) {
     const view = this.shown();
     const tall = TIMELINE_TOP + view.height + 8;
@@ -233,21 +220,20 @@ class Timeline extends Chart {
     const [from, to] = this.window();
     const at = { left: view.left, right: width - 8, top: TIMELINE_TOP, bottom: tall - 4, from, to };
     this.drawn = at;
-    drawKey(context, view.found ? [...view.key, ['fg', 'found']] : view.key, at, shown);
     drawTimeAxis(context, at, shown);
     context.save();
     context.beginPath();
     context.rect(0, 0, at.right + 1, tall);
     context.clip();
     const [stack, collective, rank] = ['stack', 'collective', 'rank'].map((key) => this.state.get(key));
-    view.draw(context, at, shown, { stack, collective, rank, isNone: stack === null && collective === null });
-    if (this.cursor) {
-      context.fillStyle = shown.fg;
-      context.fillRect(Math.round(this.x(view.spanOf(this.cursor)[0])), at.top, 1, at.bottom - at.top);
-      view.drawItem(context, at, shown, this.cursor);
-    }
+    view.draw(context, at, shown, { stack, collective, rank, isNone: stack === null && collective === null }, this.cursor);
     context.restore();
     this.canvas.setAttribute('aria-label', `Timeline of ${view.label}: ${duration(from)} to ${duration(to)} of ${duration(view.span)}`);
+  }
+
+  /** The pixel at which the cursor's row starts; null without a cursor. */
+  cursorX() {
+    return this.cursor && this.drawn.left + this.shown().scale(this.drawn)(this.shown().spanOf(this.cursor)[0]);
   }
 
   at(x, y) {
@@ -256,13 +242,11 @@ class Timeline extends Chart {
     return y < top ? null : this.shown().at(y - top, from + (x - left) * scale, 3 * scale);
   }
 
-  /** What was clicked on keeps the cursor when the pointer leaves. */
-  leave() {
-    this.hover(this.held);
-  }
-
   text(item) {
-    this.times.show(item && this.shown().ask('traceNs', item));
+    const ns = item && this.shown().ask('traceNs', item);
+    this.starts = ns && [traceMicros(ns), ns];
+    this.times.style.visibility = ns ? 'visible' : 'hidden';
+    this.copies.forEach((of, at) => (of.textContent = ns && `${this.starts[at]} ${of.dataset.unit}`));
     return item ? this.shown().ask('text', item) : '';
   }
 
@@ -299,39 +283,6 @@ function selection(options, choose) {
 function shellWord(word) {
   const path = word.startsWith('-') ? `./${word}` : word;
   return /^[A-Za-z0-9\-_=+./,:@%]+$/.test(path) ? path : `'${path.replace(/'/g, "'\\''")}'`;
-}
-
-/** Buttons that copy a time of the trace: in µs, as Chrome's JSON has it, and in ns, as the program's options take it. */
-function timeButtons() {
-  let texts = null;
-  const buttons = [0, 1].map((at) => button('', () => copy(at), { class: 'small' }));
-  const node = el('div', { class: 'toolbar times' }, el('span', { class: 'label' }, 'Copy its start in the trace:'), buttons);
-  const label = () => {
-    node.style.visibility = texts ? 'visible' : 'hidden';
-    texts?.forEach((text, at) => (buttons[at].textContent = `${text} ${['µs', 'ns'][at]}`));
-  };
-  const show = (ns) => {
-    texts = ns === null ? null : [traceMicros(ns), ns];
-    label();
-  };
-  // The cursor may have moved on by the time that the button shows its text again.
-  const copy = (at) => copyText(texts[at], buttons[at], null, label);
-  show(null);
-  return { node, show, copy: () => texts && copy(0) };
-}
-
-/** A key for the drawing: `[colour name, text]` as squares with labels. */
-function drawKey(context, items, { left, right }, shown) {
-  let [at, line] = [left, 10];
-  for (const [name, text] of items) {
-    const wide = 20 + context.measureText(text).width + 14;
-    if (at + wide > right && at > left) [at, line] = [left, line + 17];
-    context.fillStyle = shown[name];
-    context.fillRect(at, line - 5, 14, 10);
-    context.fillStyle = shown.muted;
-    context.fillText(text, at + 19, line);
-    at += wide;
-  }
 }
 
 /** A time axis along x, with grid lines through the chart: at round times, whose step is 1, 2 or 5 times a power of ten. */

@@ -53,8 +53,7 @@ export function traceLanes(model, timeline) {
       traceNs: ns(calls),
     });
   };
-  const parts = streams.map(() => []);
-  exposed.kernel.forEach((row, part) => parts[kernels.lane[row]].push(part));
+  const parts = grouped(exposed.kernel.keys(), (part) => kernels.lane[exposed.kernel[part]]);
   const named = (row) => (stackOf(row) ? `${kernelName(row)} · ${stackOf(row).label}` : kernelName(row));
   const stream = ([at, rows]) =>
     lane(rows, kernels, {
@@ -63,7 +62,7 @@ export function traceLanes(model, timeline) {
       least: 30,
       inks: ['compute', 'collective', 'caused'],
       ink: (row) => kernels.does[row],
-      strip: { rows: parts[at], start: exposed.start, dur: exposed.dur, ink: 'exposed' },
+      strip: { rows: parts.get(at) ?? [], start: exposed.start, dur: exposed.dur, ink: 'exposed' },
       name: named,
       text: said(streams[at].label, kernels, named, kernelText, 'ran'),
       pick: pickKernel,
@@ -72,7 +71,6 @@ export function traceLanes(model, timeline) {
       isFound: (row, found) => found?.hits[row] === 1,
     });
   const lanes = [...fullest(calls, THREADS_MOST).map(thread), ...fullest(kernels, STREAMS_MOST).map(stream)];
-  const firstStream = lanes.findIndex((of) => !of.isThread);
   const itemOf = (table, row) => {
     const at = lanes.findIndex((of) => of.table === table && of.rows.includes(row));
     return at < 0 ? null : { lane: at, of: lanes[at].rows.indexOf(row) };
@@ -95,13 +93,22 @@ export function traceLanes(model, timeline) {
     ...(lanes[0]?.isThread ? [['transfer', 'launching call'], ['waited', 'blocking call']] : []),
     ['mark', 'chosen stack'],
   ];
-  const source = { timeline, span, lanes, steps: timeline.steps, key, first: firstStream, tiesOf, ties };
-  return Object.assign(new Lanes({ ...source, label: rank === null || rank === undefined ? visible(name) : `rank ${rank}`, help: traceHelp(timeline, lanes) }), {
+  return new Lanes({
+    timeline,
+    span,
+    lanes,
+    steps: timeline.steps,
+    key,
+    label: rank === null || rank === undefined ? visible(name) : `rank ${rank}`,
+    help: traceHelp(timeline, lanes),
+    first: lanes.findIndex((of) => !of.isThread),
+    tiesOf,
+    ties,
     search: (query) => searchKernels(model, timeline, query),
     itemOf: (row) => itemOf(kernels, row),
     spanOfStep: (step) => {
       const of = timeline.steps[step];
-      return of && of.name === model.steps?.names[step] ? [of.start, of.start + of.dur] : null;
+      return of && of.name === model.stepNames[step] ? [of.start, of.start + of.dur] : null;
     },
   });
 }

@@ -10,9 +10,7 @@ export class CallTree {
     Object.assign(this, { stacks, parent: none(), frame: none(), firstChild: none(), nextSibling: none(), endOf: none(), size: 1, sums: new Map() });
     const find = this.finder(most);
     this.leafOf = Int32Array.from(stacks, ({ frames }) => frames.reduce((node, { id }) => find(node, id), 0));
-    this.leafOf.forEach((node, stack) => {
-      if (this.endOf[node] < 0) this.endOf[node] = stack;
-    });
+    for (let stack = stacks.length - 1; stack >= 0; stack -= 1) this.endOf[this.leafOf[stack]] = stack;
     this.below = this.total(() => 1);
   }
 
