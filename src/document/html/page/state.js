@@ -31,7 +31,7 @@ export class State {
 
   /** Shows the state of a link. The theme is the reader's: a link without one keeps it. */
   follow(linked) {
-    this.replace({ theme: this.now.theme, ...linked });
+    this.replace({ ...linked, theme: linked.theme ?? this.now.theme });
     if (this.now.theme !== linked.theme) this.keep();
   }
 
