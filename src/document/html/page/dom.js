@@ -81,7 +81,7 @@ export function termList(terms) {
 export function copyButton(title, text, properties) {
   const copy = async () => {
     const isWritten = await navigator.clipboard?.writeText(text()).then(() => true, () => false);
-    node.dataset.said = isWritten || copySelected(text()) ? 'Copied' : 'Selected: press Ctrl+C';
+    node.dataset.said = isWritten || copySelected(text()) ? '✓ copied' : '– selected: press Ctrl+C';
     setTimeout(() => delete node.dataset.said, 1500);
   };
   const node = button(title, copy, { class: 'small', ...properties });

@@ -190,7 +190,7 @@ export class DataTable {
 
   render() {
     const pages = Math.max(1, Math.ceil(this.shown.length / this.perPage));
-    this.page = Math.min(Math.max(0, (Number(this.get('page')) || 1) - 1), pages - 1);
+    this.page = Math.min(Math.max(0, (Math.floor(this.get('page')) || 1) - 1), pages - 1);
     const rows = this.shown.subarray(this.page * this.perPage, (this.page + 1) * this.perPage);
     const chosen = rows.find((row) => this.isChosen(row));
     this.focused = rows.includes(this.focused) ? this.focused : (chosen ?? rows[0]);
