@@ -13,6 +13,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, ValueHint};
 
+use crate::document::Form;
 use crate::error::Error;
 
 use super::args::{Cli, SHORT_HELP};
@@ -25,6 +26,9 @@ const NAME: &str = "nccl-stacks.conf";
 
 /// Options that answer the same question: which kernels.
 const KERNELS: &[&str] = &["kernel_name", "family"];
+
+/// Options that say which form an answer has.
+const FORMS: &[&str] = &["format", "json"];
 
 /// Parses the typed arguments. Like clap, ends the process if they are wrong or ask for help.
 pub(super) fn arguments(typed: &[OsString]) -> Result<Cli, Stop> {
@@ -57,8 +61,43 @@ pub(super) fn arguments(typed: &[OsString]) -> Result<Cli, Stop> {
 }
 
 fn parse(words: &[OsString]) -> Result<(Cli, ArgMatches), clap::Error> {
-    let matches = Cli::command().try_get_matches_from(words)?;
+    let program = Cli::command();
+    // A value such as -1 is wrong for its option, and no option itself, for which clap would give a tip.
+    let matches = match program.clone().try_get_matches_from(words) {
+        Err(_) if has_negatives(words) => program.clone().try_get_matches_from(with_negatives(&program, words))?,
+        matches => matches?,
+    };
     Ok((Cli::from_arg_matches(&matches)?, matches))
+}
+
+/// Whether a word begins as a negative number does.
+fn is_negative(word: &OsString) -> bool {
+    matches!(word.as_encoded_bytes(), [b'-', second, ..] if second.is_ascii_digit())
+}
+
+fn has_negatives(words: &[OsString]) -> bool {
+    words.iter().any(is_negative)
+}
+
+/// The words, with negative numbers as values of the options before them: `--index=-1`.
+fn with_negatives(program: &Command, words: &[OsString]) -> Vec<OsString> {
+    let commands = || std::iter::once(program).chain(program.get_subcommands());
+    let takes_value = |word: &OsString| {
+        let name = word.to_str().and_then(|word| word.strip_prefix("--"));
+        let mut options = commands().flat_map(Command::get_arguments).filter(|arg| arg.get_action().takes_values());
+        name.is_some_and(|name| options.any(|arg| arg.get_long() == Some(name)))
+    };
+    let mut joined: Vec<OsString> = Vec::new();
+    for word in words {
+        match joined.last_mut() {
+            Some(option) if is_negative(word) && takes_value(option) => {
+                option.push("=");
+                option.push(word);
+            }
+            _ => joined.push(word.clone()),
+        }
+    }
+    joined
 }
 
 /// Sets how much is printed beside the answer, and whether CSV is guarded for spreadsheets.
@@ -164,7 +203,14 @@ impl CommandLine<'_> {
             "sql" => chooses && !is_typed("query"),
             _ => false,
         };
-        is_elsewhere || is_typed(id) || KERNELS.contains(&id) && KERNELS.iter().any(|id| is_typed(id))
+        // The name of the output says which form it has.
+        let is_named = FORMS.contains(&id)
+            && is_typed("output")
+            && self
+                .matches
+                .get_one::<PathBuf>("output")
+                .is_some_and(|path| Form::of_file(&path.to_string_lossy()).is_some());
+        is_elsewhere || is_named || is_typed(id) || KERNELS.contains(&id) && KERNELS.iter().any(|id| is_typed(id))
     }
 
     /// The typed arguments, with these options before them.

@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::answers::describe::document::DescribeAnswer;
 use crate::answers::describe::{Described, Descriptions, Unread, describe, describe_records, has_replays};
 use crate::attribution::capture::Captures;
+use crate::document::Form;
 use crate::event::ArgsWanted;
 use crate::records::Keep;
 use crate::run::inputs::{Alone, Inputs};
@@ -19,7 +20,7 @@ use super::stop::Stop;
 use super::terminal::say;
 
 pub(super) fn run(args: &Describe) -> Result<(), Stop> {
-    let show = Show::new(&args.answering, Colour::Never, &args.reading);
+    let show = Show::new::<DescribeAnswer<'_>>(&args.answering, Form::Text, Colour::Never, &args.reading)?;
     // A path that does not exist is a mistake in the command, so it ends the command before anything is read.
     let files = |argument| Inputs::with_records(std::slice::from_ref(argument), Alone::Allowed);
     let inputs = args.files.iter().map(files).collect::<Result<Vec<_>, _>>()?;

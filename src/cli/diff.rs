@@ -12,6 +12,7 @@ use crate::answers::ranks::data::RankReport;
 use crate::answers::ranks::document::ChangesAnswer;
 use crate::answers::stacks::data::StackReport;
 use crate::answers::stacks::document::{beside, coverage};
+use crate::document::Form;
 use crate::run::inputs::Inputs;
 use crate::run::{Question, StackAnswer, inputs};
 
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
             return Err(Stop::Usage("diff reads two files, and standard input is not one".to_owned()));
         }
     }
-    let show = Show::new(&args.answering, Colour::Never, &args.reading);
+    let show = Show::new::<DiffAnswer<'_>>(&args.answering, Form::Table, Colour::Never, &args.reading)?;
     let output = show.open([&args.before, &args.after].into_iter().chain(&args.selection.family_file))?;
     if args.ranks {
         return ranks(args, &question, &bounds, &show, output);

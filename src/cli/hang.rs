@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::answers::OnPage;
 use crate::answers::hang::document::{HangAnswer, verdict};
 use crate::answers::hang::{HangReport, Outcome};
+use crate::document::Form;
 use crate::document::format;
 use crate::run::inputs;
 use crate::run::inputs::record_files;
@@ -16,7 +17,7 @@ use super::stop::Stop;
 use super::{opening, typed};
 
 pub(super) fn run(args: &Hang) -> Result<(), Stop> {
-    let show = Show::new(&args.answering, args.color, &args.reading);
+    let show = Show::new::<HangAnswer<'_>>(&args.answering, Form::Text, args.color, &args.reading)?;
     let files = record_files(&args.files)?;
     let wait = args.wait.map(|wait| Duration::from_nanos(u64::try_from(wait.0).unwrap_or(0)));
     let output = show.open(&files)?;

@@ -1,8 +1,10 @@
 //! `nccl-stacks sql --query`: named queries. Which there are, what they need, and their answers.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::attribution::launches::{Launches, WindowOn};
+use crate::document;
 use crate::document::format::visible;
 use crate::document::results::{Form, ResultSets, Shown, Titled, Unit};
 use crate::error::Error;
@@ -14,19 +16,27 @@ use crate::sql::catalog::nearest;
 use crate::sql::header::{Header, TitledColumn};
 use crate::sql::queries::{NamedQuery, named};
 use crate::time::{Ns, Window};
-use rusqlite::types::Value;
+use rusqlite::types::{Value, ValueRef};
 
 use super::args::Sql;
 use super::output::Output;
-use super::session::Session;
+use super::session::{Session, not_written};
 use super::stop::Stop;
 use super::terminal::{note, say};
 use super::{config, notes, opening, sql};
 
 /// Runs the named queries of the arguments, or lists those that there are.
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
+    let asked = args.form().map_err(Stop::Usage)?;
     if args.query.iter().any(String::is_empty) {
-        return Output::open(args.output.as_deref(), [""; 0])?.finish(list().as_bytes());
+        let output = Output::open(args.output.as_deref(), [""; 0])?;
+        return match asked {
+            Some(document::Form::Csv | document::Form::Json) => {
+                let form = sql::form(asked, matches!(output, Output::Stdout));
+                output.finish_csv(matches!(form, Form::Csv { .. }), &rows_of_list(form).map_err(not_written)?)
+            }
+            _ => output.finish(list().as_bytes()),
+        };
     }
     let queries: Vec<NamedQuery> = args.query.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
     let shown: Vec<Vec<Titled>> = queries.iter().map(titles).collect::<Result<_, _>>()?;
@@ -46,7 +56,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     let mut database = sql::database(args, &run, (&traces, records), wanted, wants_captures)?;
     let window = window(args, &run, &database, &queries)?;
     let session = Session::new(&mut database)?;
-    let form = sql::form(args.format, matches!(output, Output::Stdout));
+    let form = sql::form(asked, matches!(output, Output::Stdout));
     let mut answer = Vec::new();
     let mut sets = ResultSets::new(&mut answer, form);
     for ((query, columns), values) in queries.iter().zip(shown).zip(values) {
@@ -169,17 +179,34 @@ fn own_queries() -> Vec<(String, PathBuf)> {
     found
 }
 
-/// All queries, one line each: the name, and what it answers.
-fn list() -> String {
+/// All queries: the name, and what it answers.
+fn all() -> Vec<(String, String)> {
     let own = |(name, path): (String, PathBuf)| {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let about = Header::parse(&text).map_or_else(|why| why, |header| question(&header).to_owned());
         (name, format!("{about} ({})", path.display()))
     };
     let ours = |query: NamedQuery| (query.name, question(&query.header).to_owned());
-    let all: Vec<(String, String)> = named().map(ours).chain(own_queries().into_iter().map(own)).collect();
+    named().map(ours).chain(own_queries().into_iter().map(own)).collect()
+}
+
+/// The list for people, one line each.
+fn list() -> String {
+    let all = all();
     let width = all.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     all.iter().map(|(name, about)| format!("{:width$}  {}\n", visible(name), visible(about))).collect()
+}
+
+/// The list for programs.
+fn rows_of_list(form: Form) -> io::Result<Vec<u8>> {
+    let mut rows = Vec::new();
+    let mut sets = ResultSets::new(&mut rows, form);
+    sets.begin(&["query", "answers"])?;
+    for (name, about) in all() {
+        sets.row(&[name.as_bytes(), about.as_bytes()].map(ValueRef::Text))?;
+    }
+    sets.end()?;
+    Ok(rows)
 }
 
 fn names(queries: &[NamedQuery]) -> String {

@@ -29,7 +29,7 @@ type AnswerForOneRank<'a> = dyn Fn(StackReport, OnPage, &[String], Output) -> Re
 
 /// The same for inputs that may have a single rank, which waits for nobody: `one` then prints its stacks.
 pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result<(), Stop> {
-    let show = Show::new(&args.answering, args.color, &args.of_ranks.reading);
+    let show = Show::new::<RankAnswer<'_>>(&args.answering, Form::Text, args.color, &args.of_ranks.reading)?;
     let OfRanks { selection, span, climbing, rank, clock, one_run, reading } = &args.of_ranks;
     let files = Inputs::sort(&args.traces)?;
     let of_records = match files.traces.is_empty() && files.parts.is_empty() {

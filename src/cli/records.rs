@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::answers::records;
 use crate::answers::records::document::RecordsAnswer;
+use crate::document::Form;
 use crate::export::flow_rank::{FlowRank, aggregate};
 use crate::records::Keep;
 use crate::run::inputs::record_files;
@@ -20,7 +21,7 @@ use super::{opening, typed};
 pub(super) const KEPT: usize = 64;
 
 pub(super) fn run(args: &Records) -> Result<(), Stop> {
-    let show = Show::new(&args.answering, Colour::Never, &args.reading);
+    let show = Show::new::<RecordsAnswer<'_>>(&args.answering, Form::Text, Colour::Never, &args.reading)?;
     let files = record_files(&args.files)?;
     let output = show.open(&files)?;
     let records = opening::one_run(&args.reading, args.one_run).records_without_notes(&files, Keep::Last(KEPT))?;

@@ -210,7 +210,7 @@ impl Located<'_> {
     }
 }
 
-fn not_written(error: io::Error) -> Stop {
+pub(super) fn not_written(error: io::Error) -> Stop {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Stop::OutputClosed,
         _ => Stop::Failed(Failure::Stdout(error)),

@@ -23,10 +23,15 @@ pub(super) struct Show<'a> {
 }
 
 impl<'a> Show<'a> {
-    /// What the arguments of a command ask for.
-    pub(super) fn new(answering: &'a Answering, colour: Colour, reading: &Reading) -> Self {
-        let form = if answering.json { Form::Json } else { answering.format };
-        Show { form, path: answering.output.as_deref(), colour, verbose: reading.verbose }
+    /// What the arguments of a command ask for, of an answer that has the form `usual` unless they say another.
+    pub(super) fn new<A: Answer>(
+        answering: &'a Answering,
+        usual: Form,
+        colour: Colour,
+        reading: &Reading,
+    ) -> Result<Self, Stop> {
+        let form = answering.form(A::forms(), usual).map_err(Stop::Usage)?;
+        Ok(Show { form, path: answering.output.as_deref(), colour, verbose: reading.verbose })
     }
 
     /// Prepares the output. `inputs` are the files that are read, which must not be overwritten.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::answers::ranks::rows::rank_rows;
 use crate::attribution::capture::may_have_replays;
-use crate::document::results::{Form, ResultSets};
+use crate::document::results::ResultSets;
+use crate::document::{Form, results};
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::records::Records;
@@ -17,7 +18,7 @@ use crate::run::inputs::is_named_like_a_trace;
 use crate::sql::ranks::Compare;
 use crate::sql::{Database, script};
 
-use super::args::{Sql, TableFormat};
+use super::args::Sql;
 use super::output::Output;
 use super::session::Session;
 use super::stop::Stop;
@@ -30,6 +31,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
             "a window is for --query; write a condition on ts into your own statements".to_owned(),
         ));
     }
+    let asked = args.form().map_err(Stop::Usage)?;
     let (traces, query) = words(args);
     if let (Some(_), Some(_)) = (query, &args.file) {
         return Err(Stop::Usage("the argument '--file <FILE>' cannot be used with a query".to_owned()));
@@ -42,12 +44,12 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     let wants_captures = query.as_deref().is_none_or(reads_attribution);
     let mut database = database(args, &run, (&traces, records), ArgsWanted::All, wants_captures)?;
     let session = Session::new(&mut database)?;
-    let form = form(args.format, matches!(output, Output::Stdout));
+    let form = form(asked, matches!(output, Output::Stdout));
     let Some(query) = query else {
         notes::damage(session.database.store());
         return prompt::run(&session, form);
     };
-    let is_csv = matches!(form, Form::Csv { .. });
+    let is_csv = matches!(form, results::Form::Csv { .. });
     // A guarded answer has to be complete before it is printed.
     if let (Output::Stdout, false) = (&output, is_csv && terminal::guards_csv()) {
         session.to_stdout(&query, form, None)?;
@@ -164,15 +166,15 @@ fn statements(args: &Sql, traces: &[PathBuf], query: Option<&str>) -> Result<Opt
     Ok(Some(text))
 }
 
-/// The form that is asked for, or the one for a screen or for other programs.
-pub(super) fn form(asked: Option<TableFormat>, to_stdout: bool) -> Form {
+/// How rows of a form are written. Without a form they are a table on a screen, and CSV for other programs.
+pub(super) fn form(asked: Option<Form>, to_stdout: bool) -> results::Form {
     let on_screen = to_stdout && io::stdout().is_terminal();
     match asked {
+        Some(Form::Json) => results::Form::Json,
         // A terminal would obey control characters in names; elsewhere they are data.
-        Some(TableFormat::Csv) => Form::Csv { for_screen: on_screen },
-        Some(TableFormat::Json) => Form::Json,
-        None if !on_screen => Form::Csv { for_screen: false },
-        Some(TableFormat::Table) | None => Form::Table { width: if on_screen { stdout_width() } else { None } },
+        Some(Form::Csv) => results::Form::Csv { for_screen: on_screen },
+        None if !on_screen => results::Form::Csv { for_screen: false },
+        _ => results::Form::Table { width: if on_screen { stdout_width() } else { None } },
     }
 }
 

@@ -35,7 +35,7 @@ const EXPECT_OF_TRACES: &str =
 const ONLY_STACKS: &str = "the form of get_call_stacks.py has only stacks; use another --format with --group-by";
 
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
-    let show = Show::new(&args.answering, args.color, &args.reading);
+    let show = Show::new::<StacksAnswer<'_>>(&args.answering, Form::Text, args.color, &args.reading)?;
     let form = show.form;
     let mut question = opening::question(&args.selection, &args.span, &args.climbing)?;
     if form == Form::Script && question.stacks.grouping.is_asked() {

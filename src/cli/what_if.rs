@@ -15,7 +15,7 @@ use super::stop::Stop;
 use super::terminal::say;
 
 pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
-    let show = Show::new(&args.answering, args.color, &args.of_ranks.reading);
+    let show = Show::new::<WhatIfAnswer<'_>>(&args.answering, Form::Text, args.color, &args.of_ranks.reading)?;
     let files = Inputs::sort(&args.traces)?;
     files.left_out().iter().for_each(|line| say(line));
     let output = show.open(args.of_ranks.selection.family_file.iter().chain(files.all()))?;

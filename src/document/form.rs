@@ -39,6 +39,20 @@ const WORDS: &[(Form, &str)] = &[
     (Form::Html, "html"),
 ];
 
+/// Endings of names that say which form a file has. A longer one is before those that it ends with.
+const ENDINGS: &[(&str, &[Form])] = &[
+    (".speedscope.json", &[Form::Speedscope]),
+    (".json", &[Form::Json, Form::Speedscope, Form::Perfetto]),
+    // Only traces are compressed.
+    (".json.gz", &[Form::Perfetto]),
+    (".csv", &[Form::Csv]),
+    (".folded", &[Form::Folded]),
+    #[cfg(feature = "flamegraph")]
+    (".svg", &[Form::Svg]),
+    (".html", &[Form::Html]),
+    (".htm", &[Form::Html]),
+];
+
 impl Form {
     /// The forms that every answer has: they need no more than its document and its data.
     pub(crate) const OF_ALL: &'static [Form] = &[Form::Text, Form::Json];
@@ -50,6 +64,12 @@ impl Form {
 
     pub fn parse(word: &str) -> Option<Self> {
         WORDS.iter().find(|(_, known)| *known == word).map(|(form, _)| *form)
+    }
+
+    /// The forms that a file of this name can have by its ending, the likeliest first; `None` of a name that says nothing, such as `answer.txt`.
+    pub fn of_file(name: &str) -> Option<&'static [Self]> {
+        let name = name.to_ascii_lowercase();
+        ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, forms)| *forms)
     }
 
     /// Whether the form is for people, with the verdict first.

@@ -205,7 +205,7 @@ fn mistakes_are_reported_with_file_and_line() {
         ("--sort gpu", 1, &["unexpected argument '--sort gpu' found"]),
         ("--sort=size", 1, &["invalid value 'size' for '--sort <BY>'", "[possible values: count, gpu, exposed, mean"]),
         ("--sort", 1, &["a value is required for '--sort <BY>'"]),
-        ("--threads=0", 1, &["number would be zero for non-zero type"]),
+        ("--threads=0", 1, &["expected a whole number from 1 up"]),
         ("--min-share=101.5", 1, &["expected a number from 0 to 100"]),
         ("--strict=yes", 1, &["unexpected value 'yes' for '--strict' found"]),
     ] {

@@ -1,5 +1,6 @@
 //! The program from outside: options, the config file, completions, manual pages, exit codes, and streams that fail.
 
+mod asked;
 mod command;
 mod communication;
 mod completions;

@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use crate::answers::bound::Bound;
 use crate::answers::cost::Order;
 use crate::answers::diff::document::DiffAnswer;
+use crate::document::Form;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueHint};
 use clap_complete::Shell;
 
-use super::answering::{Answering, forms};
+use super::answering::{Answering, form_asked, forms};
 use super::ranks::{RankOf, parse_rank};
 use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
-use super::words::{COSTS, TABLE_FORMAT, TableFormat, one_of};
+use super::words::{COSTS, ROWS, one_of};
 
 const SQL_EXAMPLES: &str = "\
 Examples:
@@ -83,17 +84,30 @@ pub(crate) struct Sql {
     #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
     pub(crate) rank: Vec<RankOf>,
 
-    /// Form of the answer [default: table on a terminal, csv otherwise]
-    #[arg(long, value_name = "FORM", value_parser = one_of(TABLE_FORMAT))]
-    pub(crate) format: Option<TableFormat>,
+    /// Form of the answer [default: by the ending of --output, else table on a terminal and csv otherwise]
+    #[arg(long, value_name = "FORM", value_parser = one_of(ROWS))]
+    pub(crate) format: Option<Form>,
 
-    /// Write the answer to this file instead of standard output: whole, or not at all
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all. An ending .json or .csv chooses the form
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
     /// How to read the traces.
     #[command(flatten)]
     pub(crate) reading: Reading,
+}
+
+impl Sql {
+    /// The form that is asked for, by an option or by the name of the output.
+    /// Errors: a name of another form.
+    pub(crate) fn form(&self) -> Result<Option<Form>, String> {
+        let asked = if self.json { Some(Form::Json) } else { self.format };
+        form_asked(asked, self.output.as_deref(), ROWS.iter().map(|(_, form)| *form))
+    }
 }
 
 /// Parses a parameter and its value.
@@ -126,7 +140,8 @@ Examples:
 /// Two traces side by side.
 #[derive(Debug, Args)]
 #[command(before_help = DIFF_EXAMPLES)]
-#[command(mut_arg("format", |arg| forms::<DiffAnswer<'_>>(arg).default_value("table")))]
+#[command(mut_arg("format", |arg| forms::<DiffAnswer<'_>>(arg)
+    .help("Form of the answer [default: by the ending of --output, else table]")))]
 pub(crate) struct Diff {
     /// The first trace
     pub(crate) before: PathBuf,

@@ -33,10 +33,10 @@ pub(crate) use records::Records;
 pub(crate) use report::Report;
 pub(crate) use shared::{Climbing, OneRun, Reading, Selection, Span, asked, asked_of};
 pub(crate) use what_if::WhatIf;
-pub(crate) use words::{CLOCK, Colour, TableFormat};
+pub(crate) use words::{CLOCK, Colour};
 
 use answering::forms;
-use shared::parse_limit;
+use shared::{parse_count, parse_limit};
 use words::{COLOUR, SORT, WEIGHT, one_of};
 
 /// The version, with the commit in release builds.
@@ -163,7 +163,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Show")]
 #[command(mut_arg("format", |arg| forms::<StacksAnswer<'_>>(arg).long_help("\
-    Form of the answer\n\n\
+    Form of the answer [default: by the ending of --output, else text]\n\n\
     script is the form of get_call_stacks.py: only frames and counts, the most frequent first. html is a page in one file, as from `report`.")))]
 pub(crate) struct Stacks {
     /// Traces, folders of traces or archives; `-` for standard input. Each trace is one rank
@@ -174,7 +174,7 @@ pub(crate) struct Stacks {
     pub(crate) traces: Vec<PathBuf>,
 
     /// The number of ranks of the job, for parts. Missing and surplus ranks are named, and the exit code is then 6 [default: by the traces' headers]
-    #[arg(long, value_name = "N", help_heading = "Input")]
+    #[arg(long, value_name = "N", value_parser = parse_count::<u32>, help_heading = "Input")]
     pub(crate) expect: Option<u32>,
 
     /// Which kernels.

@@ -9,7 +9,7 @@ use crate::operations::clocks::ClockMode;
 use clap::Args;
 
 use super::answering::{Answering, forms};
-use super::shared::{Climbing, OneRun, Reading, Selection, Span, parse_limit};
+use super::shared::{Climbing, OneRun, Reading, Selection, Span, parse_count, parse_limit};
 use super::words::{CLOCK, COLOUR, Colour, one_of};
 
 const EXAMPLES: &str = "\
@@ -68,7 +68,7 @@ pub(crate) struct OfRanks {
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
 #[command(mut_arg("format", |arg| forms::<RankAnswer<'_>>(arg).long_help("\
-    Form of the answer\n\n\
+    Form of the answer [default: by the ending of --output, else text]\n\n\
     perfetto is a trace with all ranks side by side on one clock; html a page in one file, with a heat map of waiting by rank and step.")))]
 pub(crate) struct Ranks {
     /// Traces of the ranks, or NCCL's own records of them, folders, archives, or what `nccl-stacks part` wrote
@@ -76,7 +76,7 @@ pub(crate) struct Ranks {
     pub(crate) traces: Vec<PathBuf>,
 
     /// The number of ranks of the job. Missing and surplus ranks are named, and the exit code is then 6 [default for parts: by the traces' headers]
-    #[arg(long, value_name = "N", help_heading = "Input")]
+    #[arg(long, value_name = "N", value_parser = parse_count::<u32>, help_heading = "Input")]
     pub(crate) expect: Option<u32>,
 
     /// What to read of each rank.

@@ -22,7 +22,7 @@ Examples:
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
 #[command(mut_arg("format", |arg| forms::<RecordsAnswer<'_>>(arg).long_help("\
-    Form of the answer\n\n\
+    Form of the answer [default: by the ending of --output, else text]\n\n\
     csv has only the operations, or the bytes from rank to rank if there are only flow files. table and json have everything; html is a \
     page in one file.")))]
 pub(crate) struct Records {

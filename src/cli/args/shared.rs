@@ -2,6 +2,7 @@
 
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use crate::answers::stacks::grouping::{GroupBy, Grouping};
 use crate::answers::stacks::steps::StepRange;
@@ -29,6 +30,21 @@ fn parse_start(text: &str) -> Result<Start, String> {
         Some(after) => parse_nanos(after).map(Start::After),
         None => parse_nanos(text).map(Start::At),
     }
+}
+
+/// Parses a number of things, none included.
+pub(super) fn parse_count<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "expected a whole number from 0 up".to_owned())
+}
+
+fn parse_depth(text: &str) -> Result<usize, String> {
+    parse_count(text).map_err(|why| format!("{why}; 0 shows all callers"))
+}
+
+fn parse_threads(text: &str) -> Result<NonZero<usize>, String> {
+    text.parse().map_err(|_| {
+        "expected a whole number from 1 up; without the option there is a thread for each processor".to_owned()
+    })
 }
 
 /// Parses the number of rows to show.
@@ -73,7 +89,7 @@ pub(crate) struct Span {
     pub(crate) function_name: Option<String>,
 
     /// Which of the slices with that name, counted from 0 in order of start
-    #[arg(long, value_name = "N", requires = "function_name", conflicts_with = "interactive")]
+    #[arg(long, value_name = "N", value_parser = parse_count::<usize>, requires = "function_name", conflicts_with = "interactive")]
     pub(crate) index: Option<usize>,
 
     /// Only launches within a step, or from one step to the end of another: 3, 3..5, 3..
@@ -192,7 +208,7 @@ pub(crate) struct Climbing {
     ///
     /// In text they are the callers above your own code, in the script's form the callers above the launch. All callers distinguish
     /// stacks, except in the script's form. The other forms always show all callers.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_depth)]
     pub(crate) stack_depth: Option<usize>,
 
     /// Count Python files whose paths begin with this as your own code, too
@@ -279,7 +295,7 @@ pub(crate) fn asked_of(
 #[command(next_help_heading = "Input")]
 pub(crate) struct Reading {
     /// How many threads read traces [default: one per processor, up to 16]; the answer does not depend on it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub(crate) threads: Option<NonZero<usize>>,
 
     /// The unit of times in JSON traces: microseconds or nanoseconds [default: us]

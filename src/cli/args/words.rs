@@ -56,12 +56,5 @@ pub(crate) enum Colour {
 pub(crate) const COLOUR: &Words<Colour> =
     &[("auto", Colour::Auto), ("always", Colour::Always), ("never", Colour::Never)];
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum TableFormat {
-    Table,
-    Csv,
-    Json,
-}
-
-pub(crate) const TABLE_FORMAT: &Words<TableFormat> =
-    &[("table", TableFormat::Table), ("csv", TableFormat::Csv), ("json", TableFormat::Json)];
+/// The forms of rows.
+pub(crate) const ROWS: &Words<Form> = &[("table", Form::Table), ("csv", Form::Csv), ("json", Form::Json)];

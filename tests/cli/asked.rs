@@ -1,0 +1,127 @@
+//! What is asked for by options and by the name of the output, and what is refused.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::path::Path;
+
+use serde_json::Value;
+use support::program::{run, stderr, stdout, testdata};
+
+/// What an answer that goes to a file of this name has in it.
+fn written(folder: &Path, name: &str, args: &[&str]) -> Vec<u8> {
+    let path = folder.join(name);
+    let output = run(&[args, &["--quiet", "--output", path.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+fn the_name_of_the_output_says_the_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let (costs, later, ranks) = (testdata("costs.json"), testdata("costs_later.json"), testdata("ranks"));
+    let hang = testdata("records/hang");
+    for (args, name, form) in [
+        (&[costs.as_str()][..], "a.json", "json"),
+        (&[&costs], "a.csv", "csv"),
+        (&[&costs], "a.svg", "svg"),
+        (&[&costs], "a.SVG", "svg"),
+        (&[&costs], "a.html", "html"),
+        (&[&costs], "a.folded", "folded"),
+        (&[&costs], "a.speedscope.json", "speedscope"),
+        (&[&costs], "a.txt", "text"),
+        (&[&costs], "answer", "text"),
+        (&["diff", &costs, &later], "d.json", "json"),
+        (&["diff", &costs, &later], "d.txt", "table"),
+        (&["ranks", &ranks], "r.csv", "csv"),
+        (&["ranks", &ranks], "r.json.gz", "perfetto"),
+        (&["describe", &costs], "d.json", "json"),
+        (&["sql", &costs, "SELECT 1 AS one"], "s.json", "json"),
+        (&["sql", &costs, "SELECT 1 AS one"], "s.csv", "csv"),
+        (&["sql", &costs, "--query", "kernels"], "q.json", "json"),
+    ] {
+        let by_name = written(folder.path(), name, args);
+        let asked = written(folder.path(), "asked", &[args, &["--format", form]].concat());
+        // Outside of a file for it, a trace is not compressed; a page has the command in it.
+        match form {
+            "perfetto" => assert_eq!(gunzip(&by_name), asked, "{name}"),
+            "html" => assert!(by_name.starts_with(b"<!"), "{name}"),
+            _ => assert!(by_name == asked, "{args:?} {name}: {}", String::from_utf8_lossy(&by_name)),
+        }
+    }
+    // A form that its ending allows is no contradiction.
+    written(folder.path(), "b.json", &[&costs, "--format", "speedscope"]);
+    written(folder.path(), "b.json", &[&costs, "--json"]);
+    written(folder.path(), "b.txt", &[&costs, "--json"]);
+    for (args, name, said) in [
+        (&[costs.as_str(), "--format", "json"][..], "c.svg", "the form svg, and --format or --json asks for json"),
+        (&[&costs, "--json"], "c.csv", "the form csv, and --format or --json asks for json"),
+        (&["hang", &hang], "c.svg", "this answer has no form svg; its forms are text, json, html"),
+        (&["sql", &costs, "SELECT 1", "--format", "csv"], "c.json", "asks for csv"),
+        (&["sql", &costs, "SELECT 1"], "c.html", "this answer has no form html; its forms are table, csv, json"),
+    ] {
+        let path = folder.path().join(name);
+        let output = run(&[args, &["--output", path.to_str().unwrap()]].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
+        assert!(!path.exists(), "{args:?}");
+    }
+    // A default of a config file gives way.
+    let config = folder.path().join("nccl-stacks.conf");
+    std::fs::write(&config, "--format=csv\n").unwrap();
+    let by_name = written(folder.path(), "e.json", &[&costs, "--config", config.to_str().unwrap()]);
+    assert!(serde_json::from_slice::<Value>(&by_name).is_ok());
+}
+
+fn gunzip(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(bytes), &mut text).unwrap();
+    text
+}
+
+#[test]
+fn sql_has_json_by_a_short_option() {
+    let trace = testdata("costs.json");
+    let rows = |args: &[&str]| -> Value {
+        let output = run(&[&["sql"], args, &["--json", "--quiet"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        serde_json::from_str(&stdout(&output)).unwrap()
+    };
+    assert_eq!(rows(&[&trace, "SELECT 1 AS one, 'a' AS two"]), serde_json::json!([{ "one": 1, "two": "a" }]));
+    assert!(!rows(&[&trace, "--query", "kernels"]).as_array().unwrap().is_empty());
+    let queries = rows(&["--query"]);
+    let names: Vec<&str> = queries.as_array().unwrap().iter().map(|row| row["query"].as_str().unwrap()).collect();
+    let listed = stdout(&run(&["sql", "--query"]));
+    assert!(names.contains(&"kernels") && names.len() == listed.lines().count(), "{names:?}");
+    let both = run(&["sql", &trace, "SELECT 1", "--json", "--format", "csv"]);
+    assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+}
+
+/// A wrong number is named with what is expected, and not taken for an option.
+#[test]
+fn wrong_numbers_are_values_of_their_options() {
+    let trace = testdata("costs.json");
+    for (args, option, expected) in [
+        (&["--function-name", "x", "--index", "-1"][..], "--index <N>", "from 0 up"),
+        (&["--function-name", "x", "--index", "two"], "--index <N>", "from 0 up"),
+        (&["--threads", "0"], "--threads <N>", "from 1 up"),
+        (&["--threads", "-2"], "--threads <N>", "from 1 up"),
+        (&["--stack-depth", "-1"], "--stack-depth <N>", "0 shows all"),
+        (&["--limit", "-1"], "--limit <N>", "from 1 up"),
+        (&["--step", "-1"], "--step <N[..M]>", "3..5"),
+        (&["--expect", "-1"], "--expect <N>", "from 0 up"),
+        (&["--min-share", "-5%"], "--min-share <PERCENT>", "from 0 to 100"),
+        (&["--start-ts", "+0", "--duration", "-5ms"], "--duration <TIME>", "cannot be negative"),
+        (&["--max-bytes", "-1"], "--max-bytes <SIZE>", "512M"),
+    ] {
+        let output = run(&[&[trace.as_str()], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.contains(&format!("invalid value '{}' for '{option}'", args.last().unwrap())), "{args:?}: {said}");
+        assert!(said.contains(expected) && !said.contains("as a value, use"), "{args:?}: {said}");
+    }
+    // What is no value of an option is said as before.
+    let output = run(&[&trace, "-1"]);
+    assert!(stderr(&output).contains("unexpected argument '-1'"), "{}", stderr(&output));
+}
