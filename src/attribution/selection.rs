@@ -15,8 +15,7 @@ use crate::store::{Name, Store};
 /// A name pattern from a user, for kernels and functions alike.
 ///
 /// `*` and `%` match any text and `?` any character, and then the whole name must match; with `%`, as in SQL, case is ignored. `/…/` is a regular
-/// expression that may match anywhere in the name. Plain text matches kernels whose names begin with it, so that `ncclDevKernel_AllReduce` finds
-/// all its variants; the slice of a window must have exactly this name.
+/// expression that may match anywhere in the name. Plain text matches names that begin with it, so that `ncclDevKernel_AllReduce` finds all variants.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,

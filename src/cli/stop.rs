@@ -82,7 +82,11 @@ fn window_stop(trace: Option<&str>, window: &WindowError) -> Stop {
         None => message,
     };
     match window {
-        WindowError::NoSteps | WindowError::NoSuchFunction { .. } => Stop::NotFound(of_trace(window_text(window))),
+        WindowError::NoSteps
+        | WindowError::NoSuchStep { .. }
+        | WindowError::NoSuchFunction { .. }
+        | WindowError::NoSuchIndex { .. }
+        | WindowError::BeforeTrace { .. } => Stop::NotFound(of_trace(window_text(window))),
         _ => Stop::Usage(of_trace(window_text(window))),
     }
 }

@@ -20,7 +20,7 @@ pub struct WindowChoice {
     pub times: Option<(Start, Ns)>,
     /// Some steps, by their numbers.
     pub steps: Option<StepRange>,
-    /// The slices of this name, or that match this pattern.
+    /// The slices of this name; if there are none, those that match this pattern, which plain text does at the beginning of a name.
     pub function: Option<String>,
     /// Which of these, counted from 0 by their start.
     pub index: Option<usize>,
@@ -43,7 +43,7 @@ pub enum WindowError {
         /// The highest number.
         last: u64,
     },
-    /// No CPU slice has the name.
+    /// No CPU slice has a name that is or begins with this, or matches this pattern.
     NoSuchFunction {
         name: String,
         /// Names of the trace that are near it, the nearest first.
@@ -53,6 +53,13 @@ pub enum WindowError {
     NoSuchIndex { index: usize, found: Vec<Candidate> },
     /// Several slices have the name, and nothing says which is meant.
     Several(Vec<Candidate>),
+    /// The times are before those of the trace, and as times from its start they would be within it.
+    BeforeTrace {
+        /// The start that was given, in ns.
+        start: Ns,
+        /// The first instant of the trace.
+        first: Ns,
+    },
     /// Each trace has its own clock, so a time on one of them means nothing on the others.
     SeveralClocks,
     /// A choice from a list needs a single trace.
@@ -77,6 +84,9 @@ impl std::fmt::Display for WindowError {
             }
             WindowError::Several(found) => {
                 write!(f, "{} slices have the name; choose one by its position", found.len())
+            }
+            WindowError::BeforeTrace { start, first } => {
+                write!(f, "{start} ns is before the trace, which begins at {first} ns")
             }
             WindowError::SeveralClocks => {
                 f.write_str("several traces have clocks of their own; give a time from the start of each")

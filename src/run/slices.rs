@@ -14,16 +14,15 @@ use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::time::{Ns, Window};
 
-/// The CPU slices that a name means, in time order: exactly this name, or if there is none and it is a [`Pattern`] with wildcards or a regular
-/// expression, the slices that match.
+/// The CPU slices that a name means, in time order: those of exactly this name, or if there are none, those that it matches as a [`Pattern`].
 pub fn functions(database: &Database, name: &str, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
-    let pattern = Some(Pattern::parse(name)?).filter(|pattern| !pattern.is_plain());
+    let pattern = Pattern::parse(name)?;
     let (mut exact, mut matching) = (Vec::new(), Vec::new());
     database.rows(queries::CPU_NAMES, [], |row| {
         let (id, text) = (row.get::<_, i64>(0)?, row.get_ref(1)?.as_str()?);
         if text == name {
             exact.push(id);
-        } else if pattern.as_ref().is_some_and(|pattern| pattern.fits(text)) {
+        } else if pattern.fits(text) {
             matching.push(id);
         }
         Ok(())

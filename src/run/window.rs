@@ -106,6 +106,10 @@ impl Run<'_> {
                 Start::After(after) => trace.start + after,
             };
             let window = Window::new(start, duration);
+            let is_within_as_length = trace.start + start < trace.end;
+            if window.end <= trace.start && is_within_as_length {
+                return Err(WindowError::BeforeTrace { start, first: trace.start }.into());
+            }
             self.say(manner, Chosen::Times { overrides_function: choice.function.is_some() }, window);
             return Ok(Some(window));
         }

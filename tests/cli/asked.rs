@@ -7,7 +7,7 @@ use crate::support;
 use std::path::Path;
 
 use serde_json::Value;
-use support::program::{run, stderr, stdout, testdata};
+use support::program::{run, stderr, stdout, testdata, trace_of};
 
 /// What an answer that goes to a file of this name has in it.
 fn written(folder: &Path, name: &str, args: &[&str]) -> Vec<u8> {
@@ -124,4 +124,78 @@ fn wrong_numbers_are_values_of_their_options() {
     // What is no value of an option is said as before.
     let output = run(&[&trace, "-1"]);
     assert!(stderr(&output).contains("unexpected argument '-1'"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_time_without_its_plus_sign_is_named_with_it() {
+    let event = |start: u64| {
+        format!(r#""ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":{start},"dur":5"#)
+    };
+    let (_folder, trace) = trace_of(&[&event(1_000_000), &event(1_020_000)]);
+    for (start, meant) in [("10ms", "+10ms"), ("1500us", "+1500us"), ("7", "+7ns")] {
+        let output = run(&[&trace, "--start-ts", start, "--duration", "1us"]);
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        let said = format!("which begins at 1000000000 ns. A time from there on has a plus sign: --start-ts {meant}\n");
+        assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+        assert!(stdout(&output).is_empty(), "{}", stdout(&output));
+    }
+    // A time in the trace, and one that is not within it either way.
+    for start in ["1000ms", "5s", "50ms"] {
+        let output = run(&[&trace, "--start-ts", start, "--duration", "1us"]);
+        assert!(!stderr(&output).contains("plus sign"), "{start}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn what_is_not_there_has_one_exit_code() {
+    let (ranks, two) = (testdata("ranks/rank0.json.gz"), testdata("two_matches.json"));
+    for (args, said) in [
+        (&[ranks.as_str(), "--step", "7"][..], "Nothing found: --step 7: the trace has the steps 0 to 2"),
+        (&["ranks", &ranks, "--step", "7"], "Nothing found: --step 7: the trace has the steps 0 to 2"),
+        (&["sql", &ranks, "--query", "kernels", "--step", "7"], "Nothing found: --step 7"),
+        (&[&ranks, "--function-name", "nothing"], "Nothing found: no CPU slice is named `nothing`."),
+        (&[&two, "--function-name", "train.py", "--index", "9"], "Nothing found: --index 9: there are"),
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
+    }
+}
+
+/// Plain text is the beginning of a name, as for kernels; a slice of exactly this name comes first.
+#[test]
+fn functions_are_chosen_as_kernels_are() {
+    let slice = |name: &str, start: u64| {
+        format!(r#""ph":"X","cat":"python_function","name":"{name}","pid":1,"tid":1,"ts":{start},"dur":10"#)
+    };
+    let kernel = r#""ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":1,"dur":5"#;
+    let (_folder, trace) = trace_of(&[
+        &slice("step", 0),
+        &slice("step 1", 20),
+        &slice("step 2", 40),
+        &slice("model.py(3): Forward", 60),
+        kernel,
+    ]);
+    let window = |name: &str| {
+        let output = run(&[&trace, "--function-name", name, "--window-on", "kernel"]);
+        stderr(&output)
+    };
+    assert!(window("step").contains("Window: step [1 of 1, --index 0]"), "{}", window("step"));
+    assert!(window("step 2").contains("Window: step 2 [1 of 1, --index 0]"), "{}", window("step 2"));
+    assert!(window("step ").contains("2 slices have this name; choose one with --index"), "{}", window("step "));
+    assert!(window("model.py(3)").contains("Window: model.py(3): Forward [1 of 1"), "{}", window("model.py(3)"));
+    let within = window("Forward");
+    assert!(within.contains("no CPU slice is named `Forward`.") && within.contains("'*Forward*' matches"), "{within}");
+    let other = window("forward");
+    assert!(other.contains("'%forward%' matches anywhere in a name, in upper and lower case"), "{other}");
+    assert!(
+        window("STEP 1").contains("no CPU slice is named `STEP 1`; did you mean `step 1`?"),
+        "{}",
+        window("STEP 1")
+    );
+    let kernels = |pattern: &str| stderr(&run(&[&trace, "--kernel-name", pattern]));
+    let said = kernels("allreduce");
+    assert!(said.contains("No name has 'allreduce'; did you mean '*AllReduce*'?"), "{said}");
+    assert!(kernels("nccldev").contains("did you mean 'ncclDev'?"), "{}", kernels("nccldev"));
+    assert!(kernels("AllReduce").contains("--kernel-name '*AllReduce*' matches anywhere"), "{}", kernels("AllReduce"));
 }

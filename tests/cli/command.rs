@@ -181,7 +181,7 @@ fn a_window_is_on_the_launch() {
     assert_eq!(none.status.code(), Some(3));
     assert!(stderr(&none).contains("1 kernel ran in the window, but launched outside of it"), "{}", stderr(&none));
     let beyond = inside("3");
-    assert_eq!(beyond.status.code(), Some(2));
+    assert_eq!(beyond.status.code(), Some(3));
     assert!(stderr(&beyond).contains("there are 3 such slices, numbered from 0 to 2"), "{}", stderr(&beyond));
 }
 
@@ -342,7 +342,7 @@ fn nothing_found_and_why() {
     assert!(text.contains("no such kernel among them. Collectives that did:"), "{text}");
     assert!(text.contains("    32  ncclDevKernel_AllReduce"), "{text}");
 
-    let early = run(&[&testdata("two_matches.json"), "--start-ts", "1", "--duration", "10"]);
+    let early = run(&[&testdata("two_matches.json"), "--start-ts", "1s", "--duration", "10"]);
     assert_eq!(early.status.code(), Some(3));
     assert!(
         stderr(&early).contains("no kernel at all ran in the window. The trace has 6 kernels"),

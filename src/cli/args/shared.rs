@@ -84,7 +84,7 @@ pub(crate) struct Selection {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Window")]
 pub(crate) struct Span {
-    /// Only launches within a slice of this name: the exact name, or a pattern as in --kernel-name
+    /// Only launches within a slice of this name, or of names that match it as a pattern of --kernel-name
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) function_name: Option<String>,
 

@@ -2,6 +2,7 @@
 
 use crate::answers::window::lists::name_counts;
 use crate::answers::window::missing::{Communication, Missing, NameCount};
+use crate::attribution::selection::Pattern;
 use crate::document::format::{WIDTH_WITHOUT_SCREEN, count, duration, kernels, visible};
 
 use super::some_names;
@@ -125,10 +126,28 @@ fn other_kernels(what: &str, elsewhere: u64, collectives: &[NameCount], patterns
         some => format!(" Collectives that did:\n{}", name_counts(some, width)),
     };
     let is_within = |pattern: &&String| {
-        !pattern.contains(['*', '?', '/']) && collectives.iter().any(|kernel| kernel.name.contains(pattern.as_str()))
+        Pattern::parse(pattern).is_ok_and(|pattern| pattern.is_plain())
+            && collectives.iter().any(|kernel| kernel.name.contains(pattern.as_str()))
     };
-    let hint = patterns.iter().find(is_within).map_or(String::new(), |pattern| {
-        format!(" --kernel-name matches the beginning of a name; --kernel-name '*{pattern}*' matches anywhere.")
-    });
+    let hint = patterns.iter().find(is_within).map_or_else(
+        || patterns.iter().find_map(|pattern| other_case(pattern, collectives)).unwrap_or_default(),
+        |pattern| {
+            format!(" --kernel-name matches the beginning of a name; --kernel-name '*{pattern}*' matches anywhere.")
+        },
+    );
     format!("Nothing found: {what}.{elsewhere}{hint}{others}")
+}
+
+/// The pattern that was meant, if a plain one differs from a part of a name in its case alone.
+fn other_case(pattern: &str, collectives: &[NameCount]) -> Option<String> {
+    Pattern::parse(pattern).ok().filter(Pattern::is_plain)?;
+    let wanted = pattern.to_ascii_lowercase();
+    collectives.iter().find_map(|kernel| {
+        let at = kernel.name.to_ascii_lowercase().find(&wanted)?;
+        let found = visible(kernel.name.get(at..at + wanted.len())?).into_owned();
+        let meant = if at == 0 { found } else { format!("*{found}*") };
+        Some(format!(
+            " No name has '{pattern}'; did you mean '{meant}'? In '%{pattern}%' upper and lower case are alike."
+        ))
+    })
 }

@@ -1,6 +1,7 @@
 //! Notes on the window: which was taken, or why there is none, with the options that choose one.
 
 use crate::answers::window::lists::{candidates, thread};
+use crate::attribution::selection::Pattern;
 use crate::document::format::{duration, shell_word, visible};
 use crate::run::{Again, Chosen, WindowError};
 use crate::time::{Ns, Window};
@@ -58,17 +59,21 @@ fn words(again: &Again) -> String {
 /// Why there is no window.
 pub(crate) fn window_text(error: &WindowError) -> String {
     match error {
+        WindowError::BeforeTrace { start, first } => format!(
+            "Nothing found: the window is before the trace, which begins at {first} ns. A time from there on has a plus sign: --start-ts +{}",
+            exact(*start)
+        ),
         WindowError::NoSteps => {
             "Nothing in the trace looks like a step. Choose with --function-name, or with --start-ts and --duration."
                 .to_owned()
         }
         WindowError::NoSuchStep { range, first, last } => format!(
-            "--step {range}: the trace has {}; --group-by step lists them",
+            "Nothing found: --step {range}: the trace has {}; --group-by step lists them",
             if first == last { format!("step {first} alone") } else { format!("the steps {first} to {last}") }
         ),
         WindowError::NoSuchFunction { name, near } => no_such_function(name, near),
         WindowError::NoSuchIndex { index, found } => format!(
-            "--index {index}: {}\n{}",
+            "Nothing found: --index {index}: {}\n{}",
             match found.len() {
                 1 => "there is one such slice, --index 0".to_owned(),
                 n => format!("there are {n} such slices, numbered from 0 to {}", n - 1),
@@ -91,14 +96,29 @@ pub(crate) fn window_text(error: &WindowError) -> String {
     }
 }
 
+/// A length of time in the largest unit in which it is a whole number: `10ms`.
+fn exact(length: Ns) -> String {
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000), ("ns", 1)];
+    let (unit, ns) = units.into_iter().find(|(_, ns)| length.0 % ns == 0).unwrap_or(("ns", 1));
+    format!("{}{unit}", length.0 / ns)
+}
+
 fn no_such_function(name: &str, near: &[String]) -> String {
-    let mut text = format!("Nothing found: no CPU slice is named `{name}`.");
+    let other_case = near.iter().find(|near| near.eq_ignore_ascii_case(name));
+    let meant = other_case.map_or(".".to_owned(), |near| format!("; did you mean `{}`?", visible(near)));
+    let mut text = format!("Nothing found: no CPU slice is named `{name}`{meant}");
     match near.first() {
         None => text.push_str(" No name in the trace is similar; --interactive lists slices that look like steps."),
         Some(first) => {
             text.push_str(" The nearest names in the trace:\n");
             near.iter().for_each(|name| text.push_str(&format!("  {}\n", visible(name))));
             text.push_str(&format!("For example: --function-name '{first}'"));
+            let is_plain = Pattern::parse(name).is_ok_and(|pattern| pattern.is_plain());
+            if is_plain && near.iter().any(|near| near.contains(name)) {
+                text.push_str(&format!(". '*{name}*' matches anywhere in a name"));
+            } else if is_plain && near.iter().any(|near| near.to_lowercase().contains(&name.to_lowercase())) {
+                text.push_str(&format!(". '%{name}%' matches anywhere in a name, in upper and lower case"));
+            }
         }
     }
     text
