@@ -85,7 +85,8 @@ fn ask(args: &Args, question: &Question, which: &str, trace: &Path) -> Result<(S
     let files = Inputs { traces: inputs::expand(&[trace.to_owned()])?, ..Inputs::default() };
     let StackAnswer { report, damage, .. } = opening::run(&args.reading).stacks(&files, question)?;
     notes::coverage(coverage::launches(&report));
-    beside(&report.not_asked).for_each(|text| note(&text));
+    // Where there are no such kernels, others were not asked for.
+    beside(&report.not_asked).filter(|_| report.coverage.kernels > 0).for_each(|text| note(&text));
     damage.iter().for_each(|line| say(line));
     let damage = damage.into_iter().map(|line| format!("{which}: {line}")).collect();
     Ok((report, damage))

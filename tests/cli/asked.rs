@@ -199,3 +199,25 @@ fn functions_are_chosen_as_kernels_are() {
     assert!(kernels("nccldev").contains("did you mean 'ncclDev'?"), "{}", kernels("nccldev"));
     assert!(kernels("AllReduce").contains("--kernel-name '*AllReduce*' matches anywhere"), "{}", kernels("AllReduce"));
 }
+
+/// What other kernels cost was not asked.
+#[test]
+fn an_empty_answer_judges_nothing() {
+    for trace in [testdata("costs.json"), testdata("sglang_decode.json.gz")] {
+        let output = run(&[&trace, "--kernel-name", "nothing"]);
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        let text = stdout(&output);
+        // The figures of what ran are there, to choose from.
+        assert!(text.contains("GPU busy") && text.contains("ncclDevKernel_AllReduce"), "{text}");
+        for sentence in ["Collectives ran", "not asked for", "explain", "comes from"] {
+            assert!(!text.contains(sentence), "{text}");
+        }
+        assert!(stderr(&output).contains("no such kernel among them"), "{}", stderr(&output));
+    }
+    let output = run(&["diff", &testdata("costs.json"), &testdata("costs_later.json"), "--kernel-name", "nothing"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("not asked for"), "{}", stderr(&output));
+    // Without a choice, what is not there was asked for.
+    let gone = run(&[&testdata("sglang_decode.json.gz"), "--family", "deepep"]);
+    assert!(!stdout(&gone).contains("Collectives ran"), "{}", stdout(&gone));
+}

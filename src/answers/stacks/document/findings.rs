@@ -26,15 +26,26 @@ use crate::time::{Ns, Window};
 /// The smallest share of the exposed time that makes a stack a finding.
 const NOTABLE: f64 = 0.05;
 
+/// The title of an answer without stacks.
+const NO_STACKS: &str = "No call stacks";
+
 /// What all forms say.
 pub(crate) fn document(report: &StackReport) -> Document {
     let windows: Vec<Window> = report.traces.iter().map(|trace| trace.window).collect();
+    if report.coverage.kernels == 0 && !report.not_asked.families.is_empty() {
+        // What others cost was not asked.
+        return Document {
+            title: NO_STACKS.to_owned(),
+            damage: damage::sentences(&report.damage, windows.len(), &windows),
+            ..Document::default()
+        };
+    }
     let mut verdict = sentences(&report.verdict(), report);
     verdict.extend(on_critical_path(report));
     verdict.extend(beside(&report.not_asked));
     verdict.extend(idle(report));
     Document {
-        title: if report.has_answer() { "What collectives cost" } else { "No call stacks" }.to_owned(),
+        title: if report.has_answer() { "What collectives cost" } else { NO_STACKS }.to_owned(),
         damage: damage::sentences(&report.damage, windows.len(), &windows),
         verdict,
         findings: findings(report),
