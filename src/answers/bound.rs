@@ -21,6 +21,10 @@ pub struct Bound {
 pub enum Bounded {
     /// What kernels cost, in a diff of stacks.
     Cost(Order),
+    /// How long a step is: the GPU span of a trace, or the mean over ranks.
+    Step,
+    /// For how much of that no kernel ran.
+    Idle,
     Waited,
     /// What others waited for a rank.
     Caused,
@@ -42,6 +46,8 @@ const WORDS: &[(&str, Bounded)] = &[
     ("gpu", Bounded::Cost(Order::GpuTime)),
     ("exposed", Bounded::Cost(Order::Exposed)),
     ("mean", Bounded::Cost(Order::Mean)),
+    ("step", Bounded::Step),
+    ("idle", Bounded::Idle),
     ("waited", Bounded::Waited),
     ("caused", Bounded::Caused),
     ("late", Bounded::Late),
@@ -51,16 +57,20 @@ impl Bound {
     /// A bound on what ranks may wait: `waited>20%`, `caused(rank=3)>2ms`, `late(rank=0)>10`.
     pub fn on_ranks(text: &str) -> Result<Self, String> {
         let expected = "expected is a bound such as 'waited>20%', 'caused(rank=3)>2ms' or 'late>10'";
-        Self::parse(text, expected, |bound| bound.is_of_ranks() && !bound.is_growth)
+        Self::parse(text, expected, |bound| {
+            matches!(bound.of, Bounded::Waited | Bounded::Caused | Bounded::Late) && !bound.is_growth
+        })
     }
 
     /// A bound on the second of two answers: on the growth of what stacks cost, `exposed>+5%`, or on what ranks wait, `waited>+5%`, `late>10`.
     pub fn on_changes(text: &str) -> Result<Self, String> {
         let expected = format!(
-            "`{text}` is not a bound; write what and by how much it may grow: 'exposed>+5%', 'gpu>+2ms', 'mean>+10us', 'count>+0'"
+            "`{text}` is not a bound; write what and by how much it may grow: 'exposed>+5%', 'gpu>+2ms', 'mean>+10us', 'count>+0', 'step>+5%', 'idle>+2%'"
         );
         // Without the sign, a bound on costs could be read as one on the total.
-        Self::parse(text, &expected, |bound| bound.is_of_ranks() || bound.is_growth)
+        Self::parse(text, &expected, |bound| {
+            matches!(bound.of, Bounded::Waited | Bounded::Caused | Bounded::Late) || bound.is_growth
+        })
     }
 
     fn parse(text: &str, expected: &str, is_asked: fn(&Self) -> bool) -> Result<Self, String> {
@@ -88,11 +98,17 @@ impl Bound {
             (None, _) => Limit::Time(Some(parse_nanos(limit)?).filter(|time| *time >= Ns::ZERO).ok_or_else(expected)?),
         };
         let bound = Bound { of, rank, is_growth, limit, text: text.to_owned() };
-        if is_asked(&bound) && (bound.is_of_ranks() || rank.is_none()) { Ok(bound) } else { Err(expected()) }
+        if is_asked(&bound) && !(bound.is_of_stacks() && rank.is_some()) { Ok(bound) } else { Err(expected()) }
     }
 
+    /// Whether only a comparison of ranks has it.
     pub fn is_of_ranks(&self) -> bool {
-        !matches!(self.of, Bounded::Cost(_))
+        self.rank.is_some() || matches!(self.of, Bounded::Waited | Bounded::Caused | Bounded::Late)
+    }
+
+    /// Whether only a comparison of stacks has it.
+    pub fn is_of_stacks(&self) -> bool {
+        matches!(self.of, Bounded::Cost(_))
     }
 
     /// Whether a value is beyond it; a share is of `whole`.

@@ -29,6 +29,8 @@ pub(crate) enum Stop {
     Exceeded(String),
     /// 6: ranks are missing from the answer, or a damaged file may lack anything. Empty if the answer itself reports it.
     Incomplete(String),
+    /// 7: the two sides of a diff are of other ranks or steps, or damaged, so that a growth says nothing.
+    NotComparable(String),
     /// The exit code of the job that was recorded.
     Job(u8),
     /// 130: the user left the picker.
@@ -144,9 +146,11 @@ impl Stop {
             Stop::Usage(message) => Some(format!("error: {message}")),
             // The printed answer already has it.
             Stop::Hung(message) | Stop::NotFound(message) | Stop::Incomplete(message) if message.is_empty() => None,
-            Stop::NotFound(message) | Stop::Hung(message) | Stop::Exceeded(message) | Stop::Incomplete(message) => {
-                Some(message.clone())
-            }
+            Stop::NotFound(message)
+            | Stop::Hung(message)
+            | Stop::Exceeded(message)
+            | Stop::NotComparable(message)
+            | Stop::Incomplete(message) => Some(message.clone()),
             Stop::Interrupted => Some("Interrupted.".to_owned()),
             Stop::Left => Some("Nothing was chosen.".to_owned()),
             Stop::OutputClosed | Stop::Job(_) => None,
@@ -163,6 +167,7 @@ impl Stop {
             Stop::Hung(_) => 4,
             Stop::Exceeded(_) => 5,
             Stop::Incomplete(_) => 6,
+            Stop::NotComparable(_) => 7,
             Stop::Left | Stop::Interrupted => 130,
         })
     }

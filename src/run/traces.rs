@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::error::RunError;
-use super::inputs::is_named_like_a_trace;
+use super::inputs::{is_named_like_a_trace, is_read_once};
 use super::missing;
 use super::next_steps::next_steps;
 use super::question::Question;
@@ -30,6 +30,7 @@ use crate::attribution::{Attributor, KernelLaunch, rank_of_trace};
 use crate::document::format::visible;
 use crate::event::ArgsWanted;
 use crate::id::{RankId, TraceId};
+use crate::input::{Contents, Input};
 use crate::load::{LoadOptions, Loaded, load_each};
 use crate::parallel::in_order;
 use crate::sql::Database;
@@ -148,6 +149,32 @@ impl Run<'_> {
             }
         }
         Ok(answers)
+    }
+
+    /// Looks at the beginnings of some files whether there is a trace among them, for an answer that needs others, too.
+    /// Errors: why the first of them is none, if all are like that.
+    pub fn find_trace(&self, files: &[PathBuf]) -> Result<(), RunError> {
+        let mut failure = None;
+        for file in files {
+            let may_be_one = |contents| match contents {
+                Contents::File(trace) => Ok(trace.looks_like_one()),
+                Contents::Archive(archive) => archive.has_likely_trace(),
+            };
+            let looked = || self.input(file).and_then(Input::into_contents).and_then(may_be_one);
+            let found = match is_read_once(file).then_some(Ok(true)).unwrap_or_else(looked) {
+                Ok(true) => Ok(()),
+                // Reading it says what it is instead.
+                Ok(false) => {
+                    self.each_trace(file, self.load_options(ArgsWanted::COLLECTIVES), false, |_| Ok(())).map(drop)
+                }
+                Err(error) => Err(error.into()),
+            };
+            match found {
+                Ok(()) => return Ok(()),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(()), Err)
     }
 
     /// Loads several files, as many at once as there are threads. A file that cannot be read is left out, unless all are like that.

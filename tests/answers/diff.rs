@@ -352,9 +352,8 @@ fn bounds_are_by_step() {
         (&["exposed>+19.9%"], 5),
         (&["gpu>+10us", "mean>+10us", "count>+0"], 0),
         (&["gpu>+9.999us"], 5),
-        (&["exposed>+100%", "--total"], 5),
-        (&["count>+2", "--total"], 5),
-        (&["count>+3", "--total"], 0),
+        // Sums over another number of steps say nothing.
+        (&["exposed>+100%", "--total"], 7),
     ] {
         let words =
             bounds.iter().flat_map(|word| if word.starts_with("--") { vec![*word] } else { vec!["--fail-if", word] });
@@ -502,4 +501,87 @@ fn real_traces_are_compared_by_step() {
             }
         }
     }
+}
+
+/// A step of 100 µs of which a kernel takes 40 becomes one of 110 µs with 45: idle grows from 60 to 65 µs, by 8.3 %.
+#[test]
+fn bounds_are_on_steps_and_idle_time_too() {
+    let ((_b, before), (_a, after)) = (step_of(0, 100, 40), step_of(0, 110, 45));
+    for (bounds, code) in [
+        (&["step>+10%"][..], 0),
+        (&["step>+9.9%"], 5),
+        (&["step>+10us"], 0),
+        (&["step>+9.999us"], 5),
+        (&["idle>+8.4%"], 0),
+        (&["idle>+8.3%"], 5),
+        (&["idle>+5us", "step>+50%"], 0),
+        (&["idle>+4.999us", "step>+50%"], 5),
+    ] {
+        let flags: Vec<&str> = bounds.iter().flat_map(|bound| ["--fail-if", bound]).collect();
+        let output = run(&[&["diff", &before, &after], &flags[..]].concat());
+        assert_eq!(output.status.code(), Some(code), "{bounds:?}: {}", stderr(&output));
+    }
+    let output = run(&["diff", &before, &after, "--fail-if", "idle>+2%"]);
+    let line = "Exceeded: idle>+2%: 60.000 µs before, 65.000 µs after per step, +5.000 µs (+8.3 %)\n";
+    assert!(stderr(&output).ends_with(line), "{}", stderr(&output));
+    for wrong in ["step>5%", "step(rank=0)>+5%"] {
+        assert_eq!(run(&["diff", &before, &after, "--fail-if", wrong]).status.code(), Some(2), "{wrong}");
+    }
+    // Without steps there is nothing to bound.
+    let ((_b, before), (_a, after)) = (steps(&[], &[40, 60], &[]), steps(&[], &[40, 60], &[]));
+    let output = run(&["diff", &before, &after, "--fail-if", "step>+5%"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("there is no step"), "{}", stderr(&output));
+}
+
+/// Other ranks, and traces of which the end is missing.
+#[test]
+fn sides_that_are_not_comparable_have_an_exit_code() {
+    let ((_b, before), (_a, after)) = (step_of(0, 100, 40), step_of(1, 100, 40));
+    let bound = |before: &str, after: &str| run(&["diff", before, after, "--fail-if", "step>+1000%"]);
+    assert_eq!(bound(&before, &before).status.code(), Some(0));
+    let output = bound(&before, &after);
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    assert!(stderr(&output).ends_with("Not comparable: rank 0 before, rank 1 after\n"), "{}", stderr(&output));
+    assert!(!stdout(&output).is_empty(), "the answer is there all the same");
+    assert_eq!(run(&["diff", &before, &after]).status.code(), Some(0), "nothing is bounded");
+    let whole = std::fs::read(&before).unwrap();
+    let (_c, cut) = scratch("cut.json", &whole[..whole.len() - 5]);
+    let output = bound(&before, &cut);
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    assert!(stderr(&output).contains("Not comparable: the second is cut off or corrupt"), "{}", stderr(&output));
+}
+
+/// A trace of a rank with two steps, so long and with a kernel so long in each, in µs: from the first kernel's start to the second's end.
+fn step_of(rank: u32, length: u32, kernel: u32) -> (tempfile::TempDir, String) {
+    let mut events = Vec::new();
+    for step in 0..2 {
+        let start = 1000 + step * length;
+        let mut event = |text: String| events.push(format!("{{{text}}}"));
+        event(format!(
+            r#""ph":"X","cat":"user_annotation","name":"ProfilerStep#{step}","pid":1,"tid":1,"ts":{start},"dur":{length}"#
+        ));
+        event(format!(
+            r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{start},"dur":1,"args":{{"correlation":{}}}"#,
+            2 * step + 1
+        ));
+        event(format!(
+            r#""ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_f32_RING_LL","pid":0,"tid":7,"ts":{start},"dur":{kernel},"args":{{"device":0,"stream":7,"correlation":{}}}"#,
+            2 * step + 1
+        ));
+        // A kernel at the end of the step, so that the step is as long as its GPU span.
+        event(format!(
+            r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{},"dur":1,"args":{{"correlation":{}}}"#,
+            start + 2,
+            2 * step + 2
+        ));
+        event(format!(
+            r#""ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":{},"dur":0,"args":{{"device":0,"stream":7,"correlation":{}}}"#,
+            start + length,
+            2 * step + 2
+        ));
+    }
+    let text =
+        format!(r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"traceEvents":[{}]}}"#, events.join(","));
+    scratch("trace.json", text.as_bytes())
 }

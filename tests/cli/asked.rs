@@ -221,3 +221,35 @@ fn an_empty_answer_judges_nothing() {
     let gone = run(&[&testdata("sglang_decode.json.gz"), "--family", "deepep"]);
     assert!(!stdout(&gone).contains("Collectives ran"), "{}", stdout(&gone));
 }
+
+/// What cannot be compared is refused before the other side is read.
+#[test]
+fn a_side_without_traces_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ranks, one) = (testdata("ranks"), testdata("ranks/rank0.json.gz"));
+    let text = folder.path().join("notes/readme.txt");
+    std::fs::create_dir(text.parent().unwrap()).unwrap();
+    std::fs::write(&text, "nothing of a trace").unwrap();
+    let archive = folder.path().join("notes.tar");
+    let mut tar = tar::Builder::new(std::fs::File::create(&archive).unwrap());
+    tar.append_path_with_name(&text, "readme.txt").unwrap();
+    tar.finish().unwrap();
+    let part = folder.path().join("rank0.part.json");
+    assert_eq!(run(&["part", &one, "-o", part.to_str().unwrap()]).status.code(), Some(0));
+    let [notes, archive, part, text] =
+        [text.parent().unwrap(), &archive, &part, &text].map(|path| path.to_str().unwrap());
+    for (args, said) in [
+        (vec!["diff", &one, notes], "this folder has no traces"),
+        (vec!["diff", &one, archive], "there is no trace in this archive, which holds 1 file: readme.txt"),
+        (vec!["diff", &one, text], "readme.txt: "),
+        (vec!["diff", &one, part], "rank0.part.json: "),
+        (vec!["diff", "--ranks", &ranks, notes], "this folder has no traces"),
+        (vec!["diff", "--ranks", &ranks, archive], "there is no trace in this archive"),
+        (vec!["diff", archive, &one], "there is no trace in this archive"),
+    ] {
+        let output = run(&args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
+        assert!(!stderr(&output).contains("loaded"), "{args:?}: {}", stderr(&output));
+    }
+}

@@ -55,6 +55,15 @@ pub struct Side {
 }
 
 impl Side {
+    /// How long its window is, or idle, as a bound is on it; nothing of what only ranks have.
+    fn time_of(&self, of: Bounded) -> Ns {
+        match of {
+            Bounded::Step => self.summary.wall_ns,
+            Bounded::Idle => self.summary.wall_ns - self.summary.busy_ns,
+            _ => Ns::ZERO,
+        }
+    }
+
     /// A time in its window divided by the number of units, in ns.
     pub fn each(&self, time: Ns) -> f64 {
         time.as_f64() / self.divided_by as f64
@@ -204,15 +213,32 @@ impl Diff {
 
     /// Whether the second trace is beyond a bound.
     pub fn exceeds(&self, bound: &Bound) -> bool {
-        let Bounded::Cost(measure) = bound.of else { return false };
         let sides = [&self.before, &self.after];
-        let units = if measure == Order::Mean { [1, 1] } else { sides.map(|side| side.divided_by) };
-        bound.is_growth_exceeded(sides.map(|side| side.kernels.totals.by(measure)), units)
+        let units = match bound.of {
+            Bounded::Cost(Order::Mean) => [1, 1],
+            _ => sides.map(|side| side.divided_by),
+        };
+        let sums = sides.map(|side| match bound.of {
+            Bounded::Cost(measure) => side.kernels.totals.by(measure),
+            of => side.time_of(of).as_f64(),
+        });
+        bound.is_growth_exceeded(sums, units)
     }
 
-    /// Whether a bound is on a value that cannot change: per call, the count is always 1.
+    /// What is bounded, on each side and divided, and as what its numbers are shown.
+    pub fn bounded(&self, of: Bounded) -> (Order, Delta) {
+        match of {
+            Bounded::Cost(measure) => (measure, self.delta(measure)),
+            of => {
+                let [before, after] = [&self.before, &self.after].map(|side| side.each(side.time_of(of)));
+                (Order::GpuTime, Delta { before, after })
+            }
+        }
+    }
+
+    /// Whether a bound is on a value that cannot change, or is not there: per call, the count is always 1, and there are no steps.
     pub fn is_void(&self, bound: &Bound) -> bool {
-        self.per == Per::Call && bound.of == Bounded::Cost(Order::Count)
+        self.per == Per::Call && matches!(bound.of, Bounded::Cost(Order::Count) | Bounded::Step)
     }
 
     /// The number of changed stacks left out.

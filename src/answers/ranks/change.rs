@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::data::{RankReport, StackWaits};
-use crate::answers::bound::Bound;
+use crate::answers::bound::{Bound, Bounded};
 use crate::answers::diff::delta::{NotPerStep, Per};
 use crate::answers::stacks::launching_steps::LaunchingSteps;
 use crate::names::frames::without_line;
@@ -167,6 +167,12 @@ impl RankChanges {
         stacks.sort_by(|a, b| by(b).total_cmp(&by(a)).then_with(|| a.frames.cmp(&b.frames)));
         let ranks = numbers.into_iter().map(rank).collect();
         RankChanges { before: run_before, after: run_after, per, not_per_step, ranks, stacks }
+    }
+
+    /// Whether a bound is on steps that are not marked.
+    pub fn is_void(&self, bound: &Bound) -> bool {
+        let is_unmarked = [&self.before, &self.after].iter().any(|run| run.steps.count == 0);
+        is_unmarked && matches!(bound.of, Bounded::Step | Bounded::Idle)
     }
 
     /// Whether the second run is beyond a bound, in all or by its growth.

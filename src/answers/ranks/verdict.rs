@@ -3,7 +3,7 @@
 use crate::answers::bound::{Bound, Bounded};
 use crate::answers::stacks::verdict::PACE;
 
-use super::data::{RankReport, RankWaits};
+use super::data::{RankReport, RankWaits, StepWaits};
 use crate::replay::findings::Reruns;
 use crate::time::Ns;
 
@@ -70,8 +70,20 @@ impl RankReport {
             Bounded::Waited => time(|rank| rank.waited_ns),
             Bounded::Caused => time(|rank| rank.caused_ns),
             Bounded::Late => ranks.map(|rank| rank.late_count).sum::<u64>() as f64,
+            Bounded::Step => self.mean_of_steps(bound.rank, |step, rank| step.length_ns[rank].unwrap_or_default()),
+            Bounded::Idle => self.mean_of_steps(bound.rank, |step, rank| {
+                step.length_ns[rank].map_or(Ns::ZERO, |length| (length - step.busy_ns[rank]).max(Ns::ZERO))
+            }),
             Bounded::Cost(_) => 0.0,
         }
+    }
+
+    /// A time of all steps, in ns: of one rank, or the mean over all.
+    fn mean_of_steps(&self, rank: Option<u32>, get: impl Fn(&StepWaits, usize) -> Ns) -> f64 {
+        let ranks: Vec<usize> =
+            (0..self.ranks.len()).filter(|at| rank.is_none_or(|wanted| self.ranks[*at].rank == wanted)).collect();
+        let of_rank = |rank: usize| self.steps.iter().map(|step| get(step, rank)).sum::<Ns>();
+        ranks.iter().map(|rank| of_rank(*rank)).sum::<Ns>().as_f64() / ranks.len().max(1) as f64
     }
 
     /// Whether it is beyond a bound; a share is of the time of measured collectives.

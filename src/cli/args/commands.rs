@@ -184,9 +184,9 @@ pub(crate) struct Diff {
     pub(crate) limit: Option<usize>,
 
     /// Exit with 5 if the kernels of the second trace cost more than the first trace's by this much, per step or call: 'exposed>+5%',
-    /// 'gpu>+2ms', 'mean>+10us', 'count>+0'. Repeatable
+    /// 'gpu>+2ms', 'mean>+10us', 'count>+0', or their steps: 'step>+5%', 'idle>+2%'. Repeatable
     ///
-    /// With --ranks: 'waited>+5%', 'caused(rank=3)>2ms', 'late>+10'. Without the plus sign, the bound is on the total of the
+    /// With --ranks: 'step>+5%', 'idle>+2%', 'waited>+5%', 'caused(rank=3)>2ms', 'late>+10'. Without the plus sign, the bound is on the total of the
     /// second run alone.
     #[arg(long, value_name = "BOUND", value_parser = Bound::on_changes)]
     pub(crate) fail_if: Vec<Bound>,

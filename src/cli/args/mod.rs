@@ -65,7 +65,7 @@ Examples:
     curl -s https://host/trace.json.gz | nccl-stacks -";
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 4 a hang, 5 a --fail-if bound exceeded, 6 incomplete input, 130 interrupted.
+Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 4 a hang, 5 a --fail-if bound exceeded, 6 incomplete input, 7 not comparable, 130 interrupted.
 Times are nanoseconds on the trace's own clock, the `ts` of its events times 1000. Other units: 250us, 77.5ms, 1.5s.";
 
 /// Parses a percentage, with or without `%`, into a fraction of 1.

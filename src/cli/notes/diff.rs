@@ -1,11 +1,14 @@
 //! Notes on a diff: what it leaves out, what makes its traces hard to compare, and which bounds are exceeded.
 
-use crate::answers::bound::{Bound, Bounded};
+use std::collections::BTreeSet;
+
+use crate::answers::bound::Bound;
 use crate::answers::cost::Order;
 use crate::answers::diff::Diff;
 use crate::answers::diff::delta::{Per, change, value};
 use crate::answers::ranks::change::RankChanges;
 use crate::answers::stacks::launching_steps::LaunchingSteps;
+use crate::document::format;
 use crate::document::format::{count, duration, kernels};
 use crate::time::Ns;
 
@@ -68,11 +71,40 @@ pub(crate) fn nothing_on_a_side(diff: &Diff, what: &str) -> Option<String> {
 /// `Exceeded: exposed>+5%: 120.000 ms before, 128.100 ms after, +8.100 ms (+6.8 %)`
 pub(crate) fn exceeded(diff: &Diff, bounds: &[&Bound]) -> String {
     let line = |bound: &&Bound| {
-        let Bounded::Cost(measure) = bound.of else { return None };
-        let delta = diff.delta(measure);
+        let (measure, delta) = diff.bounded(bound.of);
         let [before, after] = [delta.before, delta.after].map(|number| value(measure, number));
         let per = if measure == Order::Mean { "" } else { crate::answers::diff::document::suffix(diff.per) };
-        Some(format!("Exceeded: {}: {before} before, {after} after{per}, {}", bound.text, change(measure, delta)))
+        format!("Exceeded: {}: {before} before, {after} after{per}, {}", bound.text, change(measure, delta))
     };
-    bounds.iter().filter_map(line).collect::<Vec<_>>().join("\n")
+    bounds.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Why a growth from one side to the other says nothing, if it does: `Not comparable: 3 steps before, 4 after`. `ranks` are those of each side, as far as
+/// they are known.
+pub(crate) fn not_comparable(
+    per: Per,
+    ranks: [&BTreeSet<Option<u32>>; 2],
+    steps: [&LaunchingSteps; 2],
+    are_damaged: [bool; 2],
+) -> Option<String> {
+    let mut why = Vec::new();
+    if ranks[0] != ranks[1] {
+        let known = |side: &BTreeSet<Option<u32>>| match side.iter().copied().collect::<Option<Vec<u32>>>() {
+            Some(ranks) => format::ranks(&ranks),
+            None => "ranks without numbers".to_owned(),
+        };
+        let [before, after] = ranks.map(known);
+        why.push(format!("{before} before, {after} after"));
+    }
+    let [before, after] = steps.map(|steps| steps.count);
+    if per == Per::Total && before != after {
+        why.push(format!("{} steps before, {} after; without --total steps are compared", count(before), count(after)));
+    }
+    why.extend(match are_damaged {
+        [true, true] => Some("both are cut off or corrupt".to_owned()),
+        [true, false] => Some("the first is cut off or corrupt".to_owned()),
+        [false, true] => Some("the second is cut off or corrupt".to_owned()),
+        [false, false] => None,
+    });
+    if why.is_empty() { None } else { Some(format!("Not comparable: {}", why.join("; "))) }
 }

@@ -137,6 +137,16 @@ impl Contents {
 }
 
 impl Archive {
+    /// Whether a file looks like a trace by its first bytes. What follows the first such file is not read.
+    pub fn has_likely_trace(mut self) -> Result<bool, Error> {
+        while let Some(member) = self.next()? {
+            if member.file.looks_like_one() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The files that look like traces by their first bytes, for a caller that has to know them before it reads one.
     pub fn likely_traces(mut self) -> Result<Vec<String>, Error> {
         let mut names = Vec::new();
