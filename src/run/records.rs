@@ -1,6 +1,8 @@
 //! Reading NCCL's own records, what is wrong with them, and whether a job hangs by them.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use super::error::RunError;
@@ -8,6 +10,7 @@ use super::inputs::record_files;
 use super::reading::Run;
 use super::running::{STANDSTILL, settle};
 use super::runs::{NamedRun, sentence};
+use super::watch::Event;
 use crate::answers::hang::{HangReport, Outcome, hang};
 use crate::answers::ranks::recorded_reductions::RecordedReductions;
 use crate::answers::ranks::reduction::GivenRank;
@@ -15,9 +18,10 @@ use crate::answers::recording::words::lacks;
 use crate::answers::recording::{Loss, covered, losses};
 use crate::document::format;
 use crate::document::format::visible;
+use crate::load::Progress;
 use crate::operation::{Operation, Source};
 use crate::operations::recorded_ranks::set_rank;
-use crate::records::{Keep, RecordFile, Records, Remark, merge, read_each, runs};
+use crate::records::{Keep, RecordFile, Records, Remark, Taken, merge, read_each, runs};
 
 /// How many files that are no records are named.
 const NAMED: usize = 5;
@@ -25,6 +29,9 @@ const NAMED: usize = 5;
 /// So many calls of each rank and communicator are compared for a hang, the last ones: a call takes several times the memory of its line, and
 /// what hangs is among them.
 const LAST_CALLS: usize = 1 << 14;
+
+/// How often it is reported how far records are read.
+const TICK: Duration = Duration::from_millis(100);
 
 impl Run<'_> {
     /// The records of all files and folders.
@@ -41,7 +48,7 @@ impl Run<'_> {
     /// Whether a job hangs by some files, and what is wrong with these. Recordings of a job that runs are read once more, unless nothing has moved for `wait`.
     pub fn hang(&self, paths: &[PathBuf], wait: Option<Duration>) -> Result<(HangReport, Vec<String>), RunError> {
         let read = || {
-            let of_files = read_each(&record_files(paths)?, Keep::Ends(LAST_CALLS), self.threads());
+            let of_files = self.read_each(&record_files(paths)?, Keep::Ends(LAST_CALLS));
             self.hang_of_run(of_files)
         };
         let now = SystemTime::now();
@@ -96,8 +103,30 @@ impl Run<'_> {
         Ok(best)
     }
 
+    /// The records of each file, while it is reported how far they are read.
+    fn read_each(&self, files: &[PathBuf], keep: Keep) -> Vec<Records> {
+        let size =
+            |file: &PathBuf| std::fs::metadata(file).ok().filter(|about| about.is_file()).map(|about| about.len());
+        let (taken, size) = (&Taken::default(), files.iter().map(size).sum());
+        let records = thread::scope(|scope| {
+            let (reading, ended) = mpsc::channel::<()>();
+            let show = move || {
+                while ended.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    self.report(Event::Progress(Progress { taken: taken.bytes(), size }));
+                }
+            };
+            // Without a thread for it, nothing is shown.
+            let _ = thread::Builder::new().spawn_scoped(scope, show);
+            let records = read_each(files, keep, self.threads(), taken);
+            drop(reading);
+            records
+        });
+        self.report(Event::ReadingEnded);
+        records
+    }
+
     fn read_records(&self, paths: &[PathBuf], keep: Keep, says: bool) -> Result<Records, RunError> {
-        let of_files = read_each(&record_files(paths)?, keep, self.threads());
+        let of_files = self.read_each(&record_files(paths)?, keep);
         let found = runs(&of_files);
         let (records, said) = self.records_of_run(of_files, &found)?;
         said.iter().for_each(|line| self.warn(line));

@@ -12,7 +12,7 @@ use super::choice::{Again, NotChosen, WindowChoice};
 /// Something that a run reports.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// How far the only input has been read.
+    /// How far the only trace has been read, or all records.
     Progress(Progress),
     /// Reading ended, or pauses for an answer.
     ReadingEnded,

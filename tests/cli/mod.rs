@@ -8,4 +8,6 @@ mod config;
 mod faults;
 mod man;
 mod several;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod traces;

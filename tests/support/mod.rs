@@ -12,6 +12,8 @@ pub(crate) mod random;
 pub(crate) mod schema;
 pub(crate) mod slices;
 pub(crate) mod sound;
+#[cfg(target_os = "linux")]
+pub(crate) mod terminal;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

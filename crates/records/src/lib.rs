@@ -46,6 +46,8 @@ mod text;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use file::{RecordFile, Remark, RingSpan};
 pub use reader::Keep;
@@ -245,30 +247,53 @@ fn is_log(head: &[u8]) -> bool {
 /// Reads all files of several inputs, as many at once as there are threads. The order of the answer is that of the paths. An input that
 /// cannot be read is among [`Records::files`], with the reason as a note.
 pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
-    merge(read_each(paths, keep, threads))
+    merge(read_each(paths, keep, threads, &Taken::default()))
 }
 
-/// The same, with the records of each file apart, so that those of several runs can be told apart. [`merge`] makes one of them.
-pub fn read_each(paths: &[PathBuf], keep: Keep, threads: usize) -> Vec<Records> {
-    let read = in_order(paths.len(), threads, |at| read_path(&paths[at], keep));
+/// How many bytes of the files have been read, for progress.
+#[derive(Debug, Default)]
+pub struct Taken(Mutex<Vec<Arc<AtomicU64>>>);
+
+impl Taken {
+    pub fn bytes(&self) -> u64 {
+        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.iter().map(|taken| taken.load(Ordering::Relaxed)).sum()
+    }
+
+    fn count(&self, of_file: Arc<AtomicU64>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(of_file);
+    }
+}
+
+/// The same, with the records of each file apart, so that those of several runs can be told apart. [`merge`] makes one of them. `taken` counts
+/// while they are read.
+pub fn read_each(paths: &[PathBuf], keep: Keep, threads: usize, taken: &Taken) -> Vec<Records> {
+    let read = in_order(paths.len(), threads, |at| read_path(&paths[at], keep, taken));
     // Where others had too many files open: one after the other they may all be read.
-    let again = |path: &Path, error| if is_out_of_files(&error) { read_path(path, keep) } else { Err(error) };
+    let again = |path: &Path, error| if is_out_of_files(&error) { read_path(path, keep, taken) } else { Err(error) };
     let whole = |(of_files, path): (Result<_, _>, &PathBuf)| {
         of_files.or_else(|error| again(path, error)).unwrap_or_else(|error| unread(path, &error))
     };
     read.into_iter().zip(paths).flat_map(whole).collect()
 }
 
-fn read_path(path: &Path, keep: Keep) -> Result<Vec<Records>, Error> {
+fn read_path(path: &Path, keep: Keep, taken: &Taken) -> Result<Vec<Records>, Error> {
     // Such a file is empty, which is an error of any other.
     if let Some(failed) = read_name(path) {
         return Ok(vec![Records::none_of(failed)]);
     }
     let input = input::open(path)?;
     // Only a file of the disk has a size.
-    match input.size.and_then(|_| with_holes(&input)) {
-        Some(reader) => Ok(vec![read_parts(path, reader, keep)?]),
-        None => read_files(input, keep),
+    match input.size.and_then(|size| Some((size, with_holes(&input)?))) {
+        Some((size, reader)) => {
+            let records = read_parts(path, reader, keep)?;
+            taken.count(Arc::new(size.into()));
+            Ok(vec![records])
+        }
+        None => {
+            taken.count(Arc::clone(&input.taken));
+            read_files(input, keep)
+        }
     }
 }
 

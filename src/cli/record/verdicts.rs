@@ -13,7 +13,7 @@ use crate::answers::recording::{covered, losses};
 use crate::answers::records;
 use crate::document::format::{count, visible};
 use crate::operations::clocks::ClockMode;
-use crate::records::{Keep, Records, merge, read_each, runs};
+use crate::records::{Keep, Records, Taken, merge, read_each, runs};
 
 use super::setup;
 use crate::cli::terminal::say;
@@ -27,7 +27,7 @@ pub(super) fn say_all(folder: &Path) {
     }
     let name = folder.display().to_string();
     let name = visible(&name);
-    let of_files = read_each(&setup::recordings(folder), Keep::All, 2);
+    let of_files = read_each(&setup::recordings(folder), Keep::All, 2, &Taken::default());
     // A folder may have the recordings of jobs before this one.
     let newest = runs(&of_files).pop();
     let is_of_run = |at: &usize| newest.as_ref().is_none_or(|run| run.files.binary_search(at).is_ok());
