@@ -20,7 +20,8 @@ pub(super) fn can_ask() -> bool {
 }
 
 struct Line {
-    index: usize,
+    /// The position of its candidate; `None` of the line that says that none matches.
+    index: Option<usize>,
     text: String,
 }
 
@@ -29,6 +30,9 @@ impl fmt::Display for Line {
         f.write_str(&self.text)
     }
 }
+
+/// The only line of the list if nothing contains what is typed.
+const NONE: &str = "Nothing in the list has this. Backspace removes a letter.";
 
 /// How many lines of the terminal the list cannot use.
 const OTHER_LINES: usize = 5;
@@ -47,7 +51,7 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> 
     let header = row(["index", "start", "duration", "kernels", "GPU time", "thread"].map(str::to_owned));
     say(&format!("  {}", shorten_right(&format!("{header}name"), width)));
     let several = several_processes(found);
-    let lines: Vec<Line> = found
+    let lines: Vec<(usize, String)> = found
         .iter()
         .enumerate()
         .map(|(index, candidate)| {
@@ -64,20 +68,36 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> 
             let name = visible(&candidate.name);
             let name = if location(&name).is_some() { shorten(&name, room) } else { shorten_right(&name, room) };
             let text = format!("{left}{name}");
-            Line { index, text: shorten_right(&text, width) }
+            (index, shorten_right(&text, width))
         })
         .collect();
-    let answer = Select::new("Which one?", lines)
-        .with_help_message("type to filter, ↑↓ to move, Enter to choose, Esc to leave")
-        .with_page_size(height.saturating_sub(OTHER_LINES).clamp(3, 25))
-        .with_scorer(&|typed, line, _, _| score(&found[line.index], line, typed))
-        .with_formatter(&|line| line.value.index.to_string())
-        .prompt();
-    match answer {
-        Ok(line) => {
+    let chosen = loop {
+        let of_candidate = lines.iter().map(|(index, text)| Line { index: Some(*index), text: text.clone() });
+        let none = Line { index: None, text: NONE.to_owned() };
+        let answer = Select::new("Which one?", of_candidate.chain([none]).collect())
+            .with_help_message("type to filter, ↑↓ to move, Enter to choose, Esc to leave")
+            .with_page_size(height.saturating_sub(OTHER_LINES).clamp(3, 25))
+            .with_scorer(&|typed, line, _, _| match line.index {
+                Some(index) => score(&found[index], (index, &line.text), typed),
+                None => {
+                    let is_any = lines.iter().any(|(index, text)| contains_all(&found[*index], text, typed));
+                    (!is_any).then_some(0)
+                }
+            })
+            .with_formatter(&|line| line.value.index.map_or(String::new(), |index| index.to_string()))
+            .prompt();
+        match answer {
+            // Nothing is chosen with it: the question is asked again.
+            Ok(Line { index: None, .. }) => erase_lines(1),
+            Ok(Line { index: Some(index), .. }) => break Ok(index),
+            Err(error) => break Err(error),
+        }
+    };
+    match chosen {
+        Ok(index) => {
             // The header and the answered question are superfluous once the window is printed.
             erase_lines(2);
-            Ok(line.index)
+            Ok(index)
         }
         Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => Err(NotChosen::Left),
         Err(error) => Err(NotChosen::NotShown(error.to_string())),
@@ -86,9 +106,9 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> 
 
 /// The score of a line that matches the typed text. A typed number prefers the line with that index: 4 means index 4, not the first line with
 /// a 4 in its times.
-fn score(candidate: &Candidate, line: &Line, typed: &str) -> Option<i64> {
-    let is_index = typed.trim().parse() == Ok(line.index);
-    contains_all(candidate, &line.text, typed).then_some(i64::from(is_index))
+fn score(candidate: &Candidate, (index, line): (usize, &str), typed: &str) -> Option<i64> {
+    let is_index = typed.trim().parse() == Ok(index);
+    contains_all(candidate, line, typed).then_some(i64::from(is_index))
 }
 
 /// Whether the line or the full name contains every typed word.

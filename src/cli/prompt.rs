@@ -10,7 +10,7 @@ use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
 use crate::document::results::Form;
@@ -30,7 +30,7 @@ Write SQL, ended with a semicolon; it may take several lines. Tab completes name
   .tables           the tables and views
   .schema [TABLE]   their columns
   .help             this
-  .quit             leave (also Ctrl-D)
+  .quit             leave (also quit, exit, Ctrl-D)
 Ctrl-C stops a query that runs, and drops one that is being written.";
 
 const KEYWORDS: &str = "\
@@ -41,12 +41,9 @@ const KEYWORDS: &str = "\
 /// Reads and answers statements until the user leaves.
 pub(super) fn run(session: &Session<'_>, form: Form) -> Result<(), Stop> {
     let catalog = Rc::new(RefCell::new(Catalog::read(session.database)?));
-    let failed = |error: ReadlineError| {
-        Stop::Usage(format!("the terminal cannot be read ({error}); write the query as an argument"))
-    };
     let config = Config::builder().completion_type(CompletionType::List).build();
     let mut editor: Editor<Assistant, FileHistory> = Editor::with_config(config).map_err(failed)?;
-    editor.set_helper(Some(Assistant { catalog: Rc::clone(&catalog) }));
+    editor.set_helper(Some(Assistant { catalog: Rc::clone(&catalog), before: String::new() }));
     let history = history();
     if let Some(path) = &history {
         // The first time, there is no history.
@@ -54,22 +51,17 @@ pub(super) fn run(session: &Session<'_>, form: Form) -> Result<(), Stop> {
     }
     say("SQL statements end with a semicolon; .help shows more, .quit leaves.");
     loop {
-        let text = match editor.readline("sql> ") {
-            Ok(text) => text,
-            Err(ReadlineError::Interrupted) => continue,
-            Err(ReadlineError::Eof) => return Ok(()),
-            Err(error) => return Err(failed(error)),
+        let text = match read(&mut editor)? {
+            Read::Text(text) => text,
+            Read::Dropped => continue,
+            Read::End => return Ok(()),
         };
-        if text.trim().is_empty() {
-            continue;
-        }
         let _ = editor.add_history_entry(text.as_str());
         if let Some(path) = &history {
             // If the history cannot be written, it is lost after this run.
             let _ = editor.append_history(path);
         }
         match text.trim().strip_prefix('.') {
-            Some("quit" | "exit" | "q") => return Ok(()),
             Some(command) => say(&dot_command(command, &catalog.borrow())),
             None => {
                 match session.to_stdout(&text, form, Some(MOST_ROWS)) {
@@ -83,6 +75,54 @@ pub(super) fn run(session: &Session<'_>, form: Form) -> Result<(), Stop> {
             }
         }
     }
+}
+
+fn failed(error: ReadlineError) -> Stop {
+    Stop::Usage(format!("the terminal cannot be read ({error}); write the query as an argument"))
+}
+
+/// What a user typed.
+enum Read {
+    /// A command with a dot, or whole statements.
+    Text(String),
+    /// Nothing, or statements that Ctrl-C dropped.
+    Dropped,
+    /// The wish to leave.
+    End,
+}
+
+/// Reads lines until they are whole statements. In the middle of one, the prompt is another.
+fn read(editor: &mut Editor<Assistant, FileHistory>) -> Result<Read, Stop> {
+    let mut text = String::new();
+    loop {
+        if let Some(assistant) = editor.helper_mut() {
+            assistant.before.clone_from(&text);
+        }
+        let line = match editor.readline(if text.is_empty() { "sql> " } else { "...> " }) {
+            Ok(line) => line,
+            Err(ReadlineError::Interrupted) => return Ok(Read::Dropped),
+            Err(ReadlineError::Eof) => return Ok(Read::End),
+            Err(error) => return Err(failed(error)),
+        };
+        if leaves(&line) {
+            return Ok(Read::End);
+        }
+        if text.is_empty() && line.trim().is_empty() {
+            return Ok(Read::Dropped);
+        }
+        let is_command = text.is_empty() && line.trim_start().starts_with('.');
+        text.push_str(&line);
+        if is_command || is_complete(&text) {
+            return Ok(Read::Text(text));
+        }
+        text.push('\n');
+    }
+}
+
+/// Whether a line alone says that the user wants to leave. No statement has such a line.
+fn leaves(line: &str) -> bool {
+    let word = line.trim().trim_end_matches(';').trim_end().trim_start_matches('.');
+    ["quit", "exit"].iter().any(|known| word.eq_ignore_ascii_case(known)) || line.trim() == ".q"
 }
 
 /// The answer to a command that begins with a dot.
@@ -115,26 +155,24 @@ fn history() -> Option<PathBuf> {
     Some(folder.join("sql_history"))
 }
 
-/// Tells the line editor whether a statement is complete, and how to complete a word.
+/// Completes words for the line editor.
 struct Assistant {
     catalog: Rc<RefCell<Catalog>>,
+    /// The lines of the statement before the one that is being typed.
+    before: String,
 }
 
 impl Completer for Assistant {
     type Candidate = String;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
-        Ok(completions(&self.catalog.borrow(), &line[..pos]))
+        let before = format!("{}{}", self.before, &line[..pos]);
+        let (start, names) = completions(&self.catalog.borrow(), &before);
+        Ok((start.saturating_sub(self.before.len()), names))
     }
 }
 
-impl Validator for Assistant {
-    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        let text = context.input();
-        let whole = text.trim().is_empty() || text.trim_start().starts_with('.') || is_complete(text);
-        Ok(if whole { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
-    }
-}
+impl Validator for Assistant {}
 
 impl Hinter for Assistant {
     type Hint = String;
@@ -217,6 +255,16 @@ mod tests {
                 (start, want.iter().map(|s| (*s).to_owned()).collect()),
                 "{before}"
             );
+        }
+    }
+
+    #[test]
+    fn words_that_leave() {
+        for line in ["quit", " exit ", "exit;", ".quit", ".exit", ".q", "QUIT;"] {
+            assert!(leaves(line), "{line}");
+        }
+        for line in ["q", "", ";", "quit now", "SELECT quit", "'exit'"] {
+            assert!(!leaves(line), "{line}");
         }
     }
 

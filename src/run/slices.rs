@@ -1,5 +1,7 @@
 //! The slices that could be the window: the slices of a function, by name, or the slices that look like steps. Named queries find them.
 
+use std::collections::HashMap;
+
 use rusqlite::named_params;
 use serde_json::json;
 
@@ -31,7 +33,8 @@ pub fn functions(database: &Database, name: &str, launches: &Launches, on: Windo
     slices(database, if exact.is_empty() { matching } else { exact }, launches, on)
 }
 
-/// The slices that look like steps: the most likely first, then in time order.
+/// The slices that look like steps: the most likely first, then in time order. One in a likelier one of its thread with the same kernels is the
+/// same step; annotations are of the user.
 pub fn steps(database: &Database, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
     let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
     let annotations =
@@ -44,6 +47,14 @@ pub fn steps(database: &Database, launches: &Launches, on: WindowOn) -> Result<V
     names.dedup();
     let mut found = slices(database, names, launches, on)?;
     found.sort_by_key(|candidate| steps::priority(&candidate.name, true));
+    let mut known: HashMap<_, Vec<Window>> = HashMap::new();
+    found.retain(|Candidate { name, window, thread, pid, trace, kernels, gpu_time, .. }| {
+        let same = known.entry((trace.clone(), *pid, thread.clone(), *kernels, *gpu_time)).or_default();
+        let is_chosen_by_user = steps::priority(name, false).is_none();
+        let is_new = is_chosen_by_user || !same.iter().any(|of| of.start <= window.start && window.end <= of.end);
+        same.extend(is_new.then_some(*window));
+        is_new
+    });
     Ok(found)
 }
 

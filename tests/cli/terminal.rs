@@ -20,6 +20,88 @@ fn in_terminal(args: &[&str], variables: &[(&str, &str)]) -> Command {
     command
 }
 
+fn prompt(home: &tempfile::TempDir) -> Terminal {
+    let trace = testdata("costs.json");
+    let home = home.path().to_str().unwrap();
+    let command = in_terminal(&["sql", &trace, "--quiet"], &[("HOME", home), ("XDG_STATE_HOME", home)]);
+    Terminal::run(command, (80, 24))
+}
+
+#[test]
+fn the_prompt_is_left_by_words_and_in_the_middle_of_a_statement() {
+    let home = tempfile::tempdir().unwrap();
+    for (typed, prompts) in [
+        (&["quit\r"][..], &["sql> "][..]),
+        (&["exit;\r"], &["sql> "]),
+        (&[".quit\r"], &["sql> "]),
+        (&["\u{4}"], &["sql> "]),
+        (&["SELECT 1\r", "\u{4}"], &["sql> ", "...> "]),
+        (&["SELECT 1\r", "exit\r"], &["sql> ", "...> "]),
+    ] {
+        let mut terminal = prompt(&home);
+        for (text, prompt) in typed.iter().zip(prompts) {
+            terminal.wait_for(prompt, 1);
+            terminal.type_text(text);
+        }
+        let (code, shown) = terminal.end();
+        assert_eq!(code, Some(0), "{typed:?}: {shown}");
+        assert!(!shown.contains("error"), "{typed:?}: {shown}");
+    }
+}
+
+#[test]
+fn the_prompt_reads_statements_of_several_lines() {
+    let home = tempfile::tempdir().unwrap();
+    let mut terminal = prompt(&home);
+    terminal.wait_for("sql> ", 1);
+    terminal.type_text("SELECT 40\r");
+    terminal.wait_for("...> ", 1);
+    terminal.type_text("+ 2 AS answer;\r");
+    terminal.wait_for("42", 1);
+    // Ctrl-C drops what was begun.
+    terminal.type_text("SELECT wrong\r");
+    terminal.wait_for("...> ", 2);
+    terminal.type_text("\u{3}");
+    terminal.wait_for("sql> ", 3);
+    terminal.type_text("SELECT 40 + 3 AS other;\r");
+    terminal.wait_for("43", 1);
+    terminal.type_text("quit\r");
+    let (code, shown) = terminal.end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(!shown.contains("error"), "{shown}");
+    let history = std::fs::read_to_string(home.path().join("nccl-stacks/sql_history")).unwrap();
+    assert!(history.contains("SELECT 40\\n+ 2 AS answer;"), "{history}");
+}
+
+#[test]
+fn the_picker_says_that_nothing_matches() {
+    let mut terminal = Terminal::run(in_terminal(&[&testdata("two_matches.json"), "-i"], &[]), (120, 30));
+    terminal.wait_for("train.py(40): train_step", 3);
+    assert!(!terminal.shown().contains("Nothing in the list"), "{}", terminal.shown());
+    terminal.type_text("zzz");
+    terminal.wait_for("Nothing in the list has this", 1);
+    // Enter chooses nothing with it: the list is there again.
+    terminal.type_text("\r");
+    terminal.wait_for("train.py(40): train_step", 6);
+    terminal.type_text("\u{1b}");
+    let (code, shown) = terminal.end();
+    assert_eq!(code, Some(130), "{shown}");
+    assert!(shown.contains("Nothing was chosen."), "{shown}");
+}
+
+/// A step is marked by the profiler, and is a call of `train_step` in that.
+#[test]
+fn the_picker_lists_a_step_once() {
+    let mut terminal = Terminal::run(in_terminal(&[&testdata("ranks/rank0.json.gz"), "-i"], &[]), (120, 30));
+    terminal.wait_for("ProfilerStep#2", 1);
+    terminal.wait_for("to move", 1);
+    assert!(!terminal.shown().contains("train_step"), "{}", terminal.shown());
+    terminal.type_text("\r");
+    let (code, shown) = terminal.end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("--step 0"), "{shown}");
+}
+
 /// Records are read from a pipe, whose writer waits in the middle.
 #[test]
 fn progress_is_shown_while_records_are_read() {
