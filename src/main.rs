@@ -3,6 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The system's memory. Where the system gives no more of it, Rust aborts the process, as a crash would; this ends it with a message and an exit code.
 struct Memory;
@@ -50,6 +51,21 @@ unsafe impl GlobalAlloc for Memory {
     }
 }
 
+/// Whether standard output was closed when the process began. Rust puts /dev/null in its place before `main`, where nothing that is written fails.
+static IS_STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before Rust's own preparations.
+#[used]
+#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+#[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+static LOOK: extern "C" fn() = look_at_stdout;
+
+extern "C" fn look_at_stdout() {
+    // SAFETY: the call asks for the flags of a descriptor, which need not be open.
+    let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } == -1;
+    IS_STDOUT_CLOSED.store(is_closed, Ordering::Relaxed);
+}
+
 fn main() -> ExitCode {
-    nccl_stacks::cli::main()
+    nccl_stacks::cli::main(!IS_STDOUT_CLOSED.load(Ordering::Relaxed))
 }

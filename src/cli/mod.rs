@@ -42,8 +42,9 @@ use std::process::ExitCode;
 use args::{Cli, Command};
 use stop::Stop;
 
-/// Runs the program with the arguments of the process.
-pub fn main() -> ExitCode {
+/// Runs the program with the arguments of the process. `has_stdout`: whether standard output was open when the process began.
+pub fn main(has_stdout: bool) -> ExitCode {
+    terminal::set_stdout(has_stdout);
     interrupt::survive_size_limits();
     let answered = config::arguments(&std::env::args_os().collect::<Vec<_>>()).and_then(|cli| run(&cli));
     let Err(stop) = answered else { return ExitCode::SUCCESS };

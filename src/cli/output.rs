@@ -15,6 +15,7 @@ use crate::unfinished::Unfinished;
 use super::args::Colour;
 use super::failure::Failure;
 use super::stop::Stop;
+use super::terminal::check_stdout;
 use super::{notes, terminal};
 
 /// The destination of a run's results. It is opened before the trace is read, so that a file which cannot be written fails at
@@ -32,7 +33,10 @@ impl Output {
     /// Prepares the output; `-` is standard output. `inputs` are the files that are read, which must not be overwritten.
     pub(super) fn open(path: Option<&Path>, inputs: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, Stop> {
         let path = path.filter(|path| path.as_os_str() != "-");
-        path.map_or(Ok(Output::Stdout), |path| Output::at("--output", path, inputs))
+        match path {
+            Some(path) => Output::at("--output", path, inputs),
+            None => check_stdout().map(|()| Output::Stdout).map_err(|error| Failure::Stdout(error).into()),
+        }
     }
 
     /// The same for a path that was given with `flag`.
@@ -90,13 +94,14 @@ impl Output {
         match self {
             Output::Stdout => {
                 let mut stdout = io::stdout().lock();
-                stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|e| match e.kind() {
+                let written = check_stdout().and_then(|()| stdout.write_all(text)).and_then(|()| stdout.flush());
+                written.map_err(|e| match e.kind() {
                     io::ErrorKind::BrokenPipe => Stop::OutputClosed,
                     _ => Stop::Failed(Failure::Stdout(e)),
                 })
             }
             Output::File(target) => {
-                let failed = |source| Stop::from(Error::Write { path: target.resolved.clone(), source });
+                let failed = |source| Stop::from(Error::Write { path: target.given.clone(), source });
                 target.fill(|_, file| file.write_all(text).map_err(failed)).map(drop)
             }
             Output::Device { mut file, path } => {

@@ -17,6 +17,19 @@ pub(crate) fn erase_lines(lines: usize) {
     let _ = write!(io::stderr(), "\x1b[{lines}A\x1b[J");
 }
 
+static HAS_STDOUT: AtomicBool = AtomicBool::new(true);
+
+/// Sets whether standard output is open.
+pub(crate) fn set_stdout(is_open: bool) {
+    HAS_STDOUT.store(is_open, Ordering::Relaxed);
+}
+
+/// Errors: standard output was closed before the program began. Writing to it would not fail, see the program's `main`.
+pub(crate) fn check_stdout() -> io::Result<()> {
+    let is_open = HAS_STDOUT.load(Ordering::Relaxed);
+    if is_open { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EBADF)) }
+}
+
 static GUARDS_CSV: AtomicBool = AtomicBool::new(false);
 
 /// Sets whether CSV in this run is guarded against formulas.

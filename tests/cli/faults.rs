@@ -78,6 +78,17 @@ fn beyond_the_size_that_files_may_have() {
     }
 }
 
+/// What is packed can be read; the archive cannot be written.
+#[test]
+fn an_archive_beyond_the_size_that_files_may_have() {
+    let args = ["record", "--collect", &testdata("records/hang"), "--output"].map(str::to_owned);
+    for name in ["answer.tar", "answer.tar.zst"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(name);
+        nothing_happened(&after("ulimit -f 1", &args, &file), &args, &file, None);
+    }
+}
+
 #[cfg(feature = "parquet")]
 #[test]
 fn folders_are_written_whole_or_not_at_all() {
@@ -163,6 +174,27 @@ fn onto_a_full_device() {
         assert_eq!(output.status.code(), Some(1), "{script:?}: {}", stderr(&output));
         assert!(stderr(&output).contains("standard output cannot be written"), "{}", stderr(&output));
     }
+}
+
+/// Where standard output was closed before, nothing can be written, and nothing is read for it. A file needs none.
+#[test]
+fn without_standard_output() {
+    for args in writers().into_iter().filter(|args| args[0] != "export") {
+        let output = after("exec >&-", &args, Path::new("-"));
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {}", stderr(&output));
+        assert!(
+            stderr(&output).starts_with("error: standard output cannot be written: Bad file descriptor"),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("answer");
+        let output = after("exec >&-", &args, &file);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        assert!(fs::metadata(&file).unwrap().len() > 0, "{args:?}");
+    }
+    let output = after("exec >&-", &["completions".to_owned()], Path::new("bash"));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
 }
 
 /// A closed pipe is no failure, and nothing is printed about it.

@@ -36,14 +36,15 @@ pub(super) fn run(folder: &Path, output: &Path) -> Result<(), Stop> {
         let failed = |source| Stop::from(Error::Write { path: output.to_owned(), source });
         let file = BufWriter::new(file);
         match Form::of(output)? {
-            Form::Plain => pack(folder, &files, file, &mut packed)?.flush().map_err(failed),
+            Form::Plain => pack(folder, &files, (output, file), &mut packed)?.flush().map_err(failed),
             Form::Gzip => {
-                let archive = pack(folder, &files, GzEncoder::new(file, Compression::default()), &mut packed)?;
+                let archive =
+                    pack(folder, &files, (output, GzEncoder::new(file, Compression::default())), &mut packed)?;
                 archive.finish().and_then(|mut file| file.flush()).map_err(failed)
             }
             Form::Zstd => {
                 let encoder = zstd::stream::Encoder::new(file, LEVEL).map_err(failed)?;
-                let archive = pack(folder, &files, encoder, &mut packed)?;
+                let archive = pack(folder, &files, (output, encoder), &mut packed)?;
                 archive.finish().and_then(|mut file| file.flush()).map_err(failed)
             }
         }
@@ -86,7 +87,14 @@ impl Form {
     }
 }
 
-fn pack<W: Write>(folder: &Path, files: &[PathBuf], mut archive: W, packed: &mut Packed) -> Result<W, Stop> {
+/// Writes the members of an archive that is called `output`.
+fn pack<W: Write>(
+    folder: &Path,
+    files: &[PathBuf],
+    (output, archive): (&Path, W),
+    packed: &mut Packed,
+) -> Result<W, Stop> {
+    let mut archive = Archive { to: archive, has_failed: false };
     // Names begin with the folder's own, so that unpacking makes one folder.
     let above = folder.canonicalize().ok().and_then(|folder| Some(folder.parent()?.to_owned()));
     for path in files {
@@ -102,11 +110,32 @@ fn pack<W: Write>(folder: &Path, files: &[PathBuf], mut archive: W, packed: &mut
             packed.recordings += 1;
             packed.used += parts.iter().map(|(_, length)| length).sum::<u64>();
         }
-        add(name, &mut file, parts.as_deref(), &mut archive).map_err(failed)?;
+        add(name, &mut file, parts.as_deref(), &mut archive).map_err(|source| match archive.has_failed {
+            true => Error::Write { path: output.to_owned(), source }.into(),
+            false => failed(source),
+        })?;
     }
     // Two blocks of zeros end an archive.
-    archive.write_all(&[0; 2 * BLOCK]).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
-    Ok(archive)
+    archive.write_all(&[0; 2 * BLOCK]).map_err(|source| Error::Write { path: output.to_owned(), source })?;
+    Ok(archive.to)
+}
+
+/// An archive that knows whether writing it failed: copying a file into it fails in the same way if the file cannot be read.
+struct Archive<W> {
+    to: W,
+    has_failed: bool,
+}
+
+impl<W: Write> Write for Archive<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes);
+        self.has_failed |= written.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }
 
 /// The offset and length of each part of a recording that is in use; `None` of any other file.
