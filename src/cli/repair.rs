@@ -29,8 +29,8 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
     if args.lanes || is_archive(args)? {
         let options = LoadOptions { keep_offsets: true, ..run.load_options(ArgsWanted::COLLECTIVES) };
         // --strict and the notes on damage are about the text that is written.
-        let Loaded { store, findings, .. } = load(&args.trace, options, |_| {})?;
-        notes::findings(&findings);
+        let Loaded { name, store, findings, .. } = load(&args.trace, options, |_| {})?;
+        notes::findings(&name, &findings);
         damage = findings.damage;
         let names: Vec<String> = store.traces.iter().filter_map(|trace| trace.name.clone()).collect();
         opening::refuse_if_several("repair writes one trace", &names)?;

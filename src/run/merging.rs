@@ -37,7 +37,10 @@ impl Run<'_> {
         let mut questions = set.questions();
         if let Some(asked) = asked {
             questions.retain(|of, _| *of != ASKED_OF_RECORDS);
-            questions.entry(asked).or_insert(Path::new("this command"));
+            // Parts of all kernels may have those of the families alone, see `refuse_others`.
+            if !(is_of_families(asked) && questions.keys().all(|of| of.is_empty())) {
+                questions.entry(asked).or_insert(Path::new("this command"));
+            }
         }
         if questions.len() > 1 {
             return Err(different(questions));
@@ -99,6 +102,7 @@ impl Run<'_> {
         &self,
         files: &[PathBuf],
         asked: Option<&str>,
+        question: &Question,
         found: &mut RanksOfFiles,
     ) -> Result<(), RunError> {
         let mut set = self.part_set(files, asked)?;
@@ -107,6 +111,10 @@ impl Run<'_> {
         for (at, (entry, ranks)) in set.each(self.part_threads(), |entry| entry.ranks()).enumerate() {
             if at % LOOK == LOOK - 1 {
                 memory::fit(&mut found.ranks, self.memory());
+            }
+            if let (Ok(ranks), true) = (&ranks, asked.is_some_and(is_of_families)) {
+                let kernels = ranks.iter().flat_map(|rank| rank.kinds.iter().map(|kind| rank.text(kind.kernel)));
+                refuse_others(entry, question, kernels)?;
             }
             match ranks {
                 Ok(ranks) => match ranks.iter().find_map(|rank| rank_of(rank).err()) {
@@ -152,20 +160,50 @@ impl Run<'_> {
         };
         let per_rank = question.stacks.per_rank;
         let how = StackOptions { per_rank, user_code: UserCode::new(user_code), ..StackOptions::default() };
-        let mut wrong = Vec::new();
+        let (mut wrong, mut refused) = (Vec::new(), None);
+        let is_of_families = question.asked_of_parts().is_some_and(is_of_families);
         let parts = set.each(self.part_threads(), |entry| entry.document::<StacksOf>());
         let parts = parts.filter_map(|(entry, document)| match document {
-            Ok(StacksOf { stacks, .. }) => stacks,
+            Ok(StacksOf { stacks, .. }) => {
+                if let (Some(stacks), true) = (&stacks, is_of_families && refused.is_none()) {
+                    refused = refuse_others(entry, question, stacks.kernel_names()).err();
+                }
+                stacks
+            }
             Err(error) => {
                 wrong.push((entry.clone(), error.to_string()));
                 None::<StackReduction>
             }
         });
         let report = StackReport::merge(parts, &how);
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
         self.leave_out(&mut set, wrong);
         check_any(&set)?;
         let completeness = Completeness::of_parts(&set);
         Ok(StackAnswer { report, damage, completeness, ..StackAnswer::default() })
+    }
+}
+
+/// Whether families are all that is asked for.
+fn is_of_families(asked: &str) -> bool {
+    let words: Vec<&str> = asked.split(' ').collect();
+    !asked.is_empty() && words.chunks(2).all(|words| matches!(words, ["--family", _]))
+}
+
+/// Refuses a part with kernels that are not asked for: what all of its kernels cost together cannot be taken apart.
+fn refuse_others<'n>(
+    entry: &Entry,
+    question: &Question,
+    mut names: impl Iterator<Item = &'n str>,
+) -> Result<(), RunError> {
+    match names.find(|name| !question.wanted.fits(name)) {
+        None => Ok(()),
+        Some(name) => Err(RunError::Part {
+            name: entry.file().display().to_string(),
+            message: format!("it has other kernels, too ({}). Make it again with {}", visible(name), question.asked),
+        }),
     }
 }
 

@@ -10,7 +10,9 @@ use super::stacks::StackAnswer;
 use super::traces::{Kept, Reduced};
 use crate::answers::damage::Losses;
 use crate::answers::ranks::data::Compared;
-use crate::answers::ranks::reduction::RankReduction;
+use crate::answers::ranks::job::rank_of;
+use crate::answers::ranks::reduction::{RankReduction, Row};
+use crate::document::format::visible;
 use crate::operations::clocks::ClockMode;
 
 #[derive(Debug, Default)]
@@ -42,7 +44,7 @@ impl Run<'_> {
         let mut found = RanksOfFiles::default();
         if !files.parts.is_empty() {
             let asked = Some(&*question.asked).filter(|asked| !asked.is_empty() || !files.traces.is_empty());
-            self.add_ranks_of_parts(&files.parts, asked, &mut found)?;
+            self.add_ranks_of_parts(&files.parts, asked, question, &mut found)?;
         }
         let mut traces = Vec::new();
         if !files.traces.is_empty() {
@@ -50,6 +52,7 @@ impl Run<'_> {
             let said;
             (traces, said) = self.traces_of_run(reduced.traces, &question.given)?;
             said.iter().for_each(|line| self.warn(line));
+            self.count_parts_once(&mut traces, &found.ranks);
             let mut of_silent = Losses::default();
             for Reduced { ranks, losses, name, rank, damage, .. } in &mut traces {
                 let rank = rank.map(|rank| rank.0);
@@ -82,6 +85,23 @@ impl Run<'_> {
         Ok(found)
     }
 
+    /// Leaves out traces of which these are the parts.
+    fn count_parts_once(&self, traces: &mut Vec<Reduced>, of_parts: &[RankReduction]) {
+        // No two recordings of a rank have collectives at the same nanoseconds.
+        let is_there = |of_trace: &RankReduction| {
+            let rank = rank_of(of_trace).ok();
+            let is_it = |part: &RankReduction| have_same_rows(part, of_trace) && rank_of(part).ok() == rank;
+            rank.is_some() && !of_trace.rows.is_empty() && of_parts.iter().any(is_it)
+        };
+        traces.retain(|trace| {
+            let is_counted = !trace.ranks.is_empty() && trace.ranks.iter().all(is_there);
+            if is_counted {
+                self.warn(&format!("There twice, and counted once: {} and its part", visible(&trace.name)));
+            }
+            !is_counted
+        });
+    }
+
     /// The ranks beside each other. Reruns that need more memory than there is are left out.
     /// Errors: ranks without any collective, and what [`Compared::from_reductions`] fails with.
     pub fn compare(&self, mut ranks: Vec<RankReduction>, clock: ClockMode) -> Result<Compared, RunError> {
@@ -94,4 +114,10 @@ impl Run<'_> {
         compared.too_large = too_large;
         Ok(compared)
     }
+}
+
+/// Whether the collectives of two reductions are the same. The kernels of a part are not numbered.
+fn have_same_rows(one: &RankReduction, other: &RankReduction) -> bool {
+    let unnumbered = |row: &Row| Row { kernel: 0, ..*row };
+    one.rows.len() == other.rows.len() && one.rows.iter().map(unnumbered).eq(other.rows.iter().map(unnumbered))
 }

@@ -89,8 +89,8 @@ pub(super) struct Reduced {
     pub(super) rank: Option<RankId>,
     /// From its first event to its last.
     pub(super) span: Window,
-    /// Whether it is a file of an archive.
-    pub(super) is_member: bool,
+    /// Its name in its archive, if it is a file of one.
+    pub(super) member: Option<String>,
     /// What is wrong with it, in lines.
     pub(super) damage: Vec<String>,
     pub(super) losses: Losses,
@@ -136,7 +136,7 @@ impl Run<'_> {
             self.count_once(&mut answers)?;
         }
         let answered = &answers.traces;
-        if answered.len() > 1 || answered.iter().any(|answered| answered.is_member) {
+        if answered.len() > 1 || answered.iter().any(|answered| answered.member.is_some()) {
             let names: Vec<&str> = answered.iter().map(|answered| answered.name.as_str()).collect();
             let (bytes, events) = answered
                 .iter()
@@ -265,7 +265,7 @@ impl Run<'_> {
             Some(error) => Err(error),
             None => {
                 let whole = whole?;
-                self.report(Event::Archive(&whole.findings));
+                self.report(Event::Archive { name: &whole.name, findings: &whole.findings });
                 Ok(whole)
             }
         }
@@ -286,10 +286,13 @@ impl Run<'_> {
             question.refuse_for_several()?;
         }
         let Loaded { store, name, text_bytes, .. } = loaded;
-        // Of the traces of an archive the archive is named once.
-        let member = store.traces.iter().find_map(|trace| trace.name.clone());
+        let (member, path) = store
+            .traces
+            .iter()
+            .find_map(|trace| Some((trace.name.clone()?, trace.file.clone())))
+            .map_or((None, None), |(member, path)| (Some(member), Some(path)));
         let is_member = member.is_some();
-        let name = member.unwrap_or(name);
+        let name = path.unwrap_or(name);
         let (rank, span, events) = (rank_of_trace(&store, TraceId(0)), store.span, store.events);
         let damage = self.damage_lines(&store);
         // Those of an archive's traces have their names already.
@@ -312,7 +315,7 @@ impl Run<'_> {
             file: file.to_owned(),
             rank,
             span,
-            is_member,
+            member,
             damage,
             losses: Losses::count(store),
             stacks: None,

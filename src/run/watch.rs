@@ -18,8 +18,8 @@ pub enum Event<'a> {
     ReadingEnded,
     /// A trace was loaded, or several into one store.
     Loaded(&'a Loaded),
-    /// What an archive holds beside traces.
-    Archive(&'a Findings),
+    /// What an archive holds beside traces, and its name.
+    Archive { name: &'a str, findings: &'a Findings },
     /// The times of a trace, by its name, are probably nanoseconds, and were read as microseconds.
     ProbablyNanoseconds(&'a str),
     /// Several traces were read.

@@ -253,3 +253,98 @@ fn a_side_without_traces_is_refused_at_once() {
         assert!(!stderr(&output).contains("loaded"), "{args:?}: {}", stderr(&output));
     }
 }
+
+/// The traces of two archives have the same names.
+#[test]
+fn traces_of_archives_are_named_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let archives: Vec<String> = ["first.tar", "second.tar"]
+        .iter()
+        .zip(["rank0", "rank1"])
+        .map(|(name, rank)| {
+            let path = folder.path().join(name);
+            let mut tar = tar::Builder::new(std::fs::File::create(&path).unwrap());
+            tar.append_path_with_name(testdata(&format!("ranks/{rank}.json.gz")), "trace.json.gz").unwrap();
+            let header = |tar: &mut tar::Builder<std::fs::File>, name: &str, bytes: &[u8]| {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(bytes.len() as u64);
+                header.set_cksum();
+                tar.append_data(&mut header, name, bytes).unwrap();
+            };
+            header(&mut tar, "notes.txt", b"nothing of a trace");
+            tar.finish().unwrap();
+            path.to_str().unwrap().to_owned()
+        })
+        .collect();
+    let [first, second] = [&archives[0], &archives[1]];
+    let output = run(&["ranks", first, second, "--kernel-name", "nothing"]);
+    for archive in &archives {
+        let said = stderr(&output);
+        assert!(said.contains(&format!("{archive}/trace.json.gz: no collective in its window")), "{said}");
+        assert!(said.contains(&format!("Note: 1 file of {archive} is not a trace: notes.txt")), "{said}");
+    }
+    let output = run(&[first, second, "--step", "9"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        stderr(&output).contains(&format!("{first}/trace.json.gz: Nothing found: --step 9")),
+        "{}",
+        stderr(&output)
+    );
+    let copy = first.replace("first", "copy");
+    std::fs::copy(first, &copy).unwrap();
+    let twice = stderr(&run(&[first, &copy, "--quiet"]));
+    let said = format!("There twice, and counted once: {first}/trace.json.gz and {copy}/trace.json.gz");
+    assert!(twice.contains(&said), "{twice}");
+}
+
+/// A trace beside its own part is one rank, and the answer is that of the traces.
+#[test]
+fn a_trace_beside_its_part_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let ranks: Vec<String> = (0..4).map(|rank| testdata(&format!("ranks/rank{rank}.json.gz"))).collect();
+    let ranks: Vec<&str> = ranks.iter().map(String::as_str).collect();
+    let part = folder.path().join("rank1.json");
+    let part = part.to_str().unwrap();
+    assert_eq!(run(&["part", ranks[1], "-o", part]).status.code(), Some(0));
+    let answer = |files: &[&str]| -> (Value, String) {
+        let output = run(&[&["ranks", "--json"], files].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let mut answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        answer.as_object_mut().unwrap().remove("trace");
+        (answer, stderr(&output))
+    };
+    let (traces, said) = answer(&ranks);
+    assert!(!said.contains("There twice"), "{said}");
+    let (with_part, said) = answer(&[&ranks[..], &[part]].concat());
+    assert!(said.contains(&format!("There twice, and counted once: {} and its part\n", ranks[1])), "{said}");
+    assert_eq!(with_part, traces);
+}
+
+#[test]
+fn parts_of_all_kernels_answer_families() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = |name: &str| {
+        let path = folder.path().join(format!("{}.json", name.replace('/', "_")));
+        let path = path.to_str().unwrap().to_owned();
+        assert_eq!(run(&["part", &testdata(name), "-o", &path]).status.code(), Some(0), "{name}");
+        path
+    };
+    let (first, second) = (part("ranks/rank0.json.gz"), part("ranks/rank1.json.gz"));
+    for command in [&[][..], &["ranks"]] {
+        let answer = |more: &[&str]| {
+            let output = run(&[command, &[&first, &second, "--json", "--quiet"], more].concat());
+            // Two of four ranks are here.
+            assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+            stdout(&output)
+        };
+        assert_eq!(answer(&["--family", "nccl"]), answer(&[]));
+        let other = run(&[command, &[&first, &second, "--family", "deepep"]].concat());
+        assert_eq!(other.status.code(), Some(1), "{}", stderr(&other));
+        let said = "it has other kernels, too (ncclDevKernel_";
+        assert!(stderr(&other).contains(said) && stderr(&other).contains("--family deepep"), "{}", stderr(&other));
+    }
+    // Other options still have to be those of the parts.
+    let output = run(&[&first, "--kernel-name", "nccl"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("answer different questions"), "{}", stderr(&output));
+}

@@ -4,6 +4,7 @@ use super::Losses;
 use crate::damage::{Cost, DamageReport, Description, Tally};
 use crate::document::format::{count, visible};
 use crate::store::Store;
+use crate::store::traces::Trace;
 
 /// The damage of a store's traces. Overlapping slices appear only with `names_all`: they are whole, were moved to another track, and need no
 /// action.
@@ -36,10 +37,10 @@ pub fn text_faults(damage: &DamageReport) -> String {
     damage.faults().map(|(description, tally)| format!("\n  {}", described(description, tally))).collect()
 }
 
-/// The damage of each trace, with the trace's name if it has one, then the damage of the archive that holds the traces.
+/// The damage of each trace, with its path if it is a file of an archive, then the damage of the archive that holds the traces.
 fn damages(store: &Store) -> impl Iterator<Item = (String, &'static Description, Tally)> {
-    let of = |name: &Option<String>| name.as_ref().map_or(String::new(), |name| format!("{}: ", visible(name)));
-    let of_traces = store.traces.iter().map(move |trace| (of(&trace.name), &trace.damage));
+    let of = |trace: &Trace| trace.name.as_ref().map_or(String::new(), |_| format!("{}: ", visible(&trace.file)));
+    let of_traces = store.traces.iter().map(move |trace| (of(trace), &trace.damage));
     let of_traces = of_traces.flat_map(|(of, damage)| damage.iter().map(move |(d, tally)| (of.clone(), d, tally)));
     let of_archive = store.damage.iter().filter(|(d, _)| d.kind.is_of_archive());
     of_traces.chain(of_archive.map(|(d, tally)| (String::new(), d, tally)))

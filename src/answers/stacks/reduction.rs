@@ -194,6 +194,11 @@ impl StackReduction {
         self.coverage.unattributed()
     }
 
+    /// The names of its kernels.
+    pub fn kernel_names(&self) -> impl Iterator<Item = &str> {
+        self.stacks.values().flat_map(|totals| totals.names.keys().map(String::as_str))
+    }
+
     /// Sets the rank of a trace that holds a single rank.
     pub fn set_rank(&mut self, rank: RankId) {
         self.trace.rank = Some(rank);

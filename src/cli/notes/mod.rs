@@ -40,7 +40,7 @@ pub(crate) fn loaded(loaded: &Loaded) {
         "Trace loaded: {megabytes:.1} MB in {:.1} s ({rate:.0} MB/s), {events} events{traces}",
         loaded.seconds
     ));
-    findings(&loaded.findings);
+    findings(&loaded.name, &loaded.findings);
     apart(&spans(&loaded.store));
 }
 
@@ -153,11 +153,11 @@ pub(crate) fn apart(spans: &[(Window, String)]) {
     }
 }
 
-/// Reports the files of an archive that are not traces.
-pub(crate) fn findings(findings: &Findings) {
+/// Reports the files of an archive, or of several, that are not traces.
+pub(crate) fn findings(archive: &str, findings: &Findings) {
     let files = |n| match n {
-        1 => "1 file of the archive".to_owned(),
-        n => format!("{} files of the archive", count(n)),
+        1 => format!("1 file of {}", visible(archive)),
+        n => format!("{} files of {}", count(n), visible(archive)),
     };
     let Findings { no_traces, unreadable, inner, damage, .. } = findings;
     let named: Vec<&String> = no_traces.iter().filter(|name| is_named_like_a_trace(name)).collect();
