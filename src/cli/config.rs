@@ -106,6 +106,7 @@ fn set_loudness(matches: &ArgMatches) {
     // Commands that read no trace lack these options.
     let is_on = |id| matches.try_get_one(id).is_ok_and(|is_on| is_on == Some(&true));
     terminal::set_csv_guard(is_on("guard_csv"));
+    terminal::set_pager(!is_on("no_pager"));
     terminal::set_loudness(is_on("quiet"), is_on("verbose"));
 }
 

@@ -38,6 +38,9 @@ fn is_ignored(signal: c_int) -> bool {
 }
 
 fn handle(signal: c_int) {
+    if signal == SIGINT && IS_PAGING.load(Ordering::SeqCst) {
+        return;
+    }
     let query = QUERY.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if let (SIGINT, Some(Query { handle, interrupts })) = (signal, &query)
         && !interrupts.0.swap(true, Ordering::SeqCst)
@@ -54,6 +57,24 @@ fn handle(signal: c_int) {
     }
     // The parent process sees which signal it was.
     let _ = emulate_default_handler(signal);
+}
+
+static IS_PAGING: AtomicBool = AtomicBool::new(false);
+
+/// While this lives, a pager has the terminal, and Ctrl-C is meant for it.
+pub(super) struct Paging(());
+
+impl Paging {
+    pub(super) fn begin() -> Self {
+        IS_PAGING.store(true, Ordering::SeqCst);
+        Paging(())
+    }
+}
+
+impl Drop for Paging {
+    fn drop(&mut self) {
+        IS_PAGING.store(false, Ordering::SeqCst);
+    }
 }
 
 /// The queries that can be stopped.

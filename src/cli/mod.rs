@@ -18,6 +18,7 @@ mod man;
 mod notes;
 mod opening;
 mod output;
+mod pager;
 mod part;
 mod picker;
 mod prompt;

@@ -16,7 +16,7 @@ use super::args::Colour;
 use super::failure::Failure;
 use super::stop::Stop;
 use super::terminal::check_stdout;
-use super::{notes, terminal};
+use super::{notes, pager, terminal};
 
 /// The destination of a run's results. It is opened before the trace is read, so that a file which cannot be written fails at
 /// once and not after minutes of loading.
@@ -87,6 +87,11 @@ impl Output {
     /// [`Output::finish`] for an answer that may be CSV, which may have to be guarded.
     pub(super) fn finish_csv(self, is_csv: bool, text: &[u8]) -> Result<(), Stop> {
         if is_csv && terminal::guards_csv() { self.finish(&without_formulas(text)) } else { self.finish(text) }
+    }
+
+    /// [`Output::finish`] for a text for people, which goes through a pager if it is longer than the terminal.
+    pub(super) fn finish_text(self, text: &[u8]) -> Result<(), Stop> {
+        if matches!(self, Output::Stdout) && pager::show(text) { Ok(()) } else { self.finish(text) }
     }
 
     /// Writes the results. A file appears under its name only when it is complete.

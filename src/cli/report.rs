@@ -46,7 +46,7 @@ pub(super) fn run(args: &Report) -> Result<(), Stop> {
 
 /// A page, as an answer of another command.
 fn answering(args: &Report) -> Answering {
-    Answering { format: Some(Form::Html), json: false, output: args.output.clone() }
+    Answering { format: Some(Form::Html), json: false, output: args.output.clone(), no_pager: true }
 }
 
 fn page(args: &Report) -> Show<'_> {

@@ -58,7 +58,10 @@ impl<'a> Show<'a> {
         let mut bytes = Vec::new();
         let written = answer.write(self.form, screen, &mut bytes).and_then(|()| self.packed(bytes));
         let bytes = written.map_err(|source| Failure::Form { source })?;
-        output.finish_csv(self.form == Form::Csv, &bytes)?;
+        match self.form {
+            form if form.is_for_people() => output.finish_text(&bytes),
+            form => output.finish_csv(form == Form::Csv, &bytes),
+        }?;
         if let Some(path) = self.path {
             notes::answer_written(path, bytes.len() as u64);
         }

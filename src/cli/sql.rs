@@ -50,8 +50,14 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         return prompt::run(&session, form);
     };
     let is_csv = matches!(form, results::Form::Csv { .. });
+    let is_table = matches!(form, results::Form::Table { .. });
     // A guarded answer has to be complete before it is printed.
-    if let (Output::Stdout, false) = (&output, is_csv && terminal::guards_csv()) {
+    if is_table && matches!(output, Output::Stdout) && terminal::may_page() {
+        let mut answer = Vec::new();
+        let answered = session.answer(&query, &mut ResultSets::new(&mut answer, form), None);
+        output.finish_text(&answer)?;
+        answered?;
+    } else if let (Output::Stdout, false) = (&output, is_csv && terminal::guards_csv()) {
         session.to_stdout(&query, form, None)?;
     } else {
         let mut answer = Vec::new();

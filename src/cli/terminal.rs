@@ -30,6 +30,19 @@ pub(crate) fn check_stdout() -> io::Result<()> {
     if is_open { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EBADF)) }
 }
 
+static HAS_PAGER: AtomicBool = AtomicBool::new(true);
+
+/// Sets whether a long answer may go through a pager.
+pub(crate) fn set_pager(is_on: bool) {
+    HAS_PAGER.store(is_on, Ordering::Relaxed);
+}
+
+/// Whether a long answer may go through a pager: the user has not turned that off, and standard output is a terminal.
+pub(crate) fn may_page() -> bool {
+    let is_off = std::env::var_os("NO_PAGER").is_some_and(|value| !value.is_empty());
+    HAS_PAGER.load(Ordering::Relaxed) && !is_off && io::stdout().is_terminal()
+}
+
 static GUARDS_CSV: AtomicBool = AtomicBool::new(false);
 
 /// Sets whether CSV in this run is guarded against formulas.
@@ -93,6 +106,11 @@ pub(crate) fn stdout_has_colours() -> bool {
 /// The width in columns of the terminal on standard output, if it is one.
 pub(crate) fn stdout_width() -> Option<u16> {
     terminal_size_of(io::stdout()).map(|(Width(width), _)| width)
+}
+
+/// The columns and lines of the terminal on standard output, if it is one.
+pub(crate) fn stdout_size() -> Option<(usize, usize)> {
+    terminal_size_of(io::stdout()).map(|(Width(width), Height(height))| (width.into(), height.into()))
 }
 
 /// The columns and lines of the terminal on standard error, if it is one.

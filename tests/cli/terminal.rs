@@ -7,7 +7,7 @@ use crate::support;
 use std::io::Write;
 use std::process::Command;
 
-use support::program::{program, testdata};
+use support::program::{program, run, stdout, testdata};
 use support::terminal::Terminal;
 
 /// The program, which takes nothing from the environment of the tests.
@@ -18,6 +18,75 @@ fn in_terminal(args: &[&str], variables: &[(&str, &str)]) -> Command {
     }
     command.args(args).envs(variables.iter().copied()).env("TERM", "xterm");
     command
+}
+
+/// What is shown of an answer of some dozen lines, and its exit code.
+fn answer(args: &[&str], variables: &[(&str, &str)], lines: u16) -> (Option<i32>, String) {
+    let trace = testdata("sglang_decode.json.gz");
+    let args = [&[trace.as_str(), "--quiet"], args].concat();
+    let (code, shown) = Terminal::run(in_terminal(&args, variables), (120, lines)).end();
+    // Without the bar that was erased before.
+    let answer = shown.rsplit_once("\u{1b}[2K").map_or(&*shown, |(_, answer)| answer);
+    (code, answer.to_owned())
+}
+
+/// A pager that marks each line.
+const MARKS: (&str, &str) = ("NCCL_STACKS_PAGER", "sed 's/^/paged: /'");
+
+#[test]
+fn a_long_answer_goes_through_the_pager() {
+    let (code, shown) = answer(&[], &[MARKS], 10);
+    assert_eq!(code, Some(0));
+    assert!(shown.starts_with("paged: Collectives ran for") || shown.starts_with("paged: \u{1b}["), "{shown}");
+    let lines = shown.lines().count();
+    assert!(lines > 20 && shown.matches("paged: ").count() == lines, "{shown}");
+    assert!(shown.contains("\u{1b}["), "colours stay: {shown:?}");
+    // $PAGER is the second choice.
+    let (_, shown) = answer(&[], &[("PAGER", "sed 's/^/second: /'"), MARKS], 10);
+    assert!(shown.contains("paged: ") && !shown.contains("second: "), "{shown}");
+    let (_, shown) = answer(&[], &[("PAGER", "sed 's/^/second: /'")], 10);
+    assert!(shown.contains("second: "), "{shown}");
+    // The exit code is that of the answer.
+    let (code, shown) = answer(&["--kernel-name", "nothing"], &[MARKS], 4);
+    assert!(code == Some(3) && shown.contains("paged: "), "{code:?} {shown}");
+    let trace = testdata("costs.json");
+    let query = ["sql", &trace, "SELECT name FROM slice", "--quiet"];
+    let (code, shown) = Terminal::run(in_terminal(&query, &[MARKS]), (120, 10)).end();
+    assert!(code == Some(0) && shown.contains("paged: "), "{shown}");
+}
+
+#[test]
+fn no_pager_where_it_is_not_wanted() {
+    let plain = answer(&["--no-pager"], &[MARKS], 10);
+    assert!(plain.0 == Some(0) && plain.1.contains("Collectives ran for") && !plain.1.contains("paged"), "{plain:?}");
+    let file = tempfile::tempdir().unwrap();
+    let file = file.path().join("answer.txt");
+    for (args, variables, lines) in [
+        (&[][..], &[MARKS, ("NO_PAGER", "1")][..], 10),
+        (&[], &[MARKS], 500),
+        (&["--json"], &[MARKS], 10),
+        (&["-o", file.to_str().unwrap()], &[MARKS], 10),
+        (&[], &[("PAGER", "cat")], 10),
+        (&[], &[("PAGER", "")], 10),
+        (&[], &[("NCCL_STACKS_PAGER", "/nowhere/pager")], 10),
+    ] {
+        let (code, shown) = answer(args, variables, lines);
+        assert_eq!(code, Some(0), "{variables:?}: {shown}");
+        assert!(!shown.contains("paged"), "{args:?} {variables:?}: {shown}");
+        if args.is_empty() {
+            assert!(shown.ends_with(&plain.1), "{variables:?}: {shown}");
+        }
+    }
+    assert!(std::fs::read_to_string(&file).unwrap().contains("Collectives ran for"));
+    // Not in a pipe.
+    assert!(!stdout(&run(&[&testdata("sglang_decode.json.gz")])).contains("paged"));
+}
+
+#[test]
+fn a_pager_may_be_left_early() {
+    let (code, shown) = answer(&[], &[("NCCL_STACKS_PAGER", "head -n 1")], 10);
+    assert_eq!(code, Some(0), "{shown}");
+    assert_eq!(shown.lines().count(), 1, "{shown}");
 }
 
 fn prompt(home: &tempfile::TempDir) -> Terminal {

@@ -22,6 +22,10 @@ pub(crate) struct Answering {
     /// Write the answer to this file instead of standard output: whole, or not at all. An ending such as .json, .csv or .html chooses the form
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Print a text that is longer than the terminal as it is, and not through $NCCL_STACKS_PAGER, $PAGER or less
+    #[arg(long)]
+    pub(crate) no_pager: bool,
 }
 
 /// The option --format with the forms of an answer.

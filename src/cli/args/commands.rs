@@ -96,6 +96,10 @@ pub(crate) struct Sql {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
+    /// Print a text that is longer than the terminal as it is, and not through $NCCL_STACKS_PAGER, $PAGER or less
+    #[arg(long)]
+    pub(crate) no_pager: bool,
+
     /// How to read the traces.
     #[command(flatten)]
     pub(crate) reading: Reading,
