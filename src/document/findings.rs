@@ -12,6 +12,9 @@ use crate::time::Ns;
 /// The most findings that people see at first.
 pub(crate) const FINDINGS: usize = 3;
 
+/// A smaller share of the time is no finding.
+pub(crate) const LEAST: f64 = 0.003;
+
 /// The mark of a finding in text, and the indent of what follows it.
 const MARK: &str = "- ";
 const INDENT: &str = "  ";
@@ -56,7 +59,7 @@ impl Document {
 pub struct Finding {
     /// What kind of finding it is.
     pub kind: FindingKind,
-    /// What it costs, or how much it is: `13.068 ms exposed`.
+    /// What it costs, or how much it is: `13.1 ms exposed`.
     pub cost: String,
     /// The same in ns, if it is a time.
     #[cfg_attr(test, schemars(with = "Option<i64>"))]
@@ -88,10 +91,16 @@ pub enum FindingKind {
     Exposed,
     /// Kernels without a launch, with much exposed time.
     NoLaunch,
+    /// Time in which no kernel runs.
+    IdleGpu,
     /// A rank that others wait for.
     LateRank,
+    /// The CPUs or the GPUs, if they set the pace.
+    Pace,
     /// A line of code that the job's length consists of.
     CriticalPath,
+    /// Time in which the stages of a pipeline wait for each other.
+    Bubble,
     /// A stack at which ranks wait.
     Waiting,
     /// A rank that enters NCCL late.

@@ -9,21 +9,23 @@ use crate::time::Ns;
 /// The width of lines where there is no screen: wide enough for most names, short enough for a log.
 pub const WIDTH_WITHOUT_SCREEN: usize = 160;
 
-/// A length of time in the largest unit that it reaches, with three decimals: `139.079 ms`.
+/// A length of time in the largest unit that it reaches, with at least three significant digits: `7.93 ms`, `139.1 ms`.
 pub fn duration(time: Ns) -> String {
-    let Ns(nanos) = time;
-    let (unit, name) = match nanos.unsigned_abs() {
-        0..1_000 => return format!("{nanos} ns"),
-        1_000..1_000_000 => (1_000, "µs"),
-        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+    let nanos = time.0.unsigned_abs();
+    // From where a time would be rounded to a thousand of the smaller unit.
+    let (unit, name) = match nanos {
+        0..1_000 => return format!("{} ns", time.0),
+        1_000..999_950 => (1_000, "µs"),
+        999_950..999_950_000 => (1_000_000, "ms"),
         _ => (1_000_000_000, "s"),
     };
-    // Rounds to a thousandth of the unit in integers, so that equal times always print alike.
-    let thousandths =
-        (i128::from(nanos) * 2000 + i128::from(unit) * i128::from(nanos.signum())) / (i128::from(unit) * 2);
-    let sign = if thousandths < 0 { "-" } else { "" };
-    let thousandths = thousandths.unsigned_abs();
-    format!("{sign}{}.{:03} {name}", thousandths / 1000, thousandths % 1000)
+    let sign = if time.0 < 0 { "-" } else { "" };
+    // Rounds in integers, so that equal times always print alike.
+    let rounded = |parts: u128| (u128::from(nanos) * parts * 2 + unit) / (unit * 2);
+    match (rounded(100), rounded(10)) {
+        (few @ 0..1_000, _) => format!("{sign}{}.{:02} {name}", few / 100, few % 100),
+        (_, many) => format!("{sign}{}.{} {name}", many / 10, many % 10),
+    }
 }
 
 /// A count with commas: `239,093`.
@@ -197,11 +199,11 @@ mod tests {
         for (nanos, want) in [
             (0, "0 ns"),
             (999, "999 ns"),
-            (1_000, "1.000 µs"),
-            (139_078_775, "139.079 ms"),
-            (-1_500, "-1.500 µs"),
-            (999_999_999, "1000.000 ms"),
-            (2_000_000_000, "2.000 s"),
+            (1_000, "1.00 µs"),
+            (139_078_775, "139.1 ms"),
+            (-1_500, "-1.50 µs"),
+            (999_999_999, "1.00 s"),
+            (2_000_000_000, "2.00 s"),
         ] {
             assert_eq!(duration(Ns(nanos)), want);
         }

@@ -53,9 +53,9 @@ fn each_kernel_has_the_strongest_evidence() {
     let notes = stderr(&output);
     for line in [
         "Coverage: 6 of 10 kernels attributed: 2 by correlation, 1 by flow, 1 by External id, 2 by graph replay; 4 without a launch\n",
-        "Without a launch: 1 (5.000 µs) launched before the first call that was recorded: ncclDevKernel_AllReduce",
-        "Without a launch: 1 (5.000 µs) with nothing that ties them to a call: no correlation id, no flow: ncclDevKernel_AllReduce",
-        "Without a launch: 2 (10.000 µs) whose call is not in the trace, though earlier ones are (records dropped?): nccl",
+        "Without a launch: 1 kernel (5.00 µs), launched before recording began\nThese are: ncclDevKernel_AllReduce",
+        "Without a launch: 1 kernel (5.00 µs), with nothing that ties them to a call: no correlation id, no flow\nThese are: ncclDevKernel_AllReduce",
+        "Without a launch: 2 kernels (10.0 µs), whose call is not in the trace, though earlier ones are (records dropped?)\nThese are: nccl",
         "at 760000 ns, nccl",
         "at 780000 ns\n",
         "Flows disagree for 1 kernel: ",

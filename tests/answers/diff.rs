@@ -99,9 +99,9 @@ fn forms_say_the_same() {
     assert_eq!(form("csv"), csv);
     let text = form("text");
     let mlp = "model.py(11): mlp\n ->\ncudaLaunchKernel\nAppeared 2 times before, 2 times after\n  \
-               GPU time: 100.000 µs before, 150.000 µs after, +50.000 µs (+50.0 %)\n  \
-               Exposed: 70.000 µs before, 140.000 µs after, +70.000 µs (+100.0 %)\n  \
-               Mean: 50.000 µs before, 75.000 µs after, +25.000 µs (+50.0 %)\n";
+               GPU time: 100.0 µs before, 150.0 µs after, +50.0 µs (+50.0 %)\n  \
+               Exposed: 70.0 µs before, 140.0 µs after, +70.0 µs (+100.0 %)\n  \
+               Mean: 50.0 µs before, 75.0 µs after, +25.0 µs (+50.0 %)\n";
     assert!(text.contains(&format!("\n\n{mlp}\n")), "{text}");
     assert!(text.contains("Appeared 0 times before, 1 times after (new)\n"), "{text}");
     let row = |text: &str, first: &str| {
@@ -109,9 +109,9 @@ fn forms_say_the_same() {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     for text in [&text, &form("table")] {
-        let compute = format!("compute 70.000 µs 70.000 µs = {}", shares(70, 70));
+        let compute = format!("compute 70.0 µs 70.0 µs = {}", shares(70, 70));
         assert_eq!(row(text, "compute"), compute);
-        let kernels = "these kernels 130.000 µs 175.000 µs +45.000 µs (+34.6 %)";
+        let kernels = "these kernels 130.0 µs 175.0 µs +45.0 µs (+34.6 %)";
         assert_eq!(row(text, "these kernels"), kernels);
         assert_eq!(row(text, "Stacks"), "Stacks 3 3 =");
         assert_eq!((row(text, "new"), row(text, "vanished")), ("new 1".to_owned(), "vanished 1".to_owned()));
@@ -127,14 +127,14 @@ fn forms_say_the_same() {
     assert_eq!(
         rows,
         [
-            "before 2 100.000 µs 70.000 µs 50.000 µs model.py(11): mlp",
-            "after 2 150.000 µs 140.000 µs 75.000 µs",
-            "change = +50.000 µs (+50.0 %) +70.000 µs (+100.0 %) +25.000 µs (+50.0 %)",
-            "before 1 10.000 µs 10.000 µs 10.000 µs model.py(30): old",
+            "before 2 100.0 µs 70.0 µs 50.0 µs model.py(11): mlp",
+            "after 2 150.0 µs 140.0 µs 75.0 µs",
+            "change = +50.0 µs (+50.0 %) +70.0 µs (+100.0 %) +25.0 µs (+50.0 %)",
+            "before 1 10.0 µs 10.0 µs 10.0 µs model.py(30): old",
             "after - - - -",
             "vanished",
             "before - - - - model.py(40): new",
-            "after 1 5.000 µs 5.000 µs 5.000 µs",
+            "after 1 5.00 µs 5.00 µs 5.00 µs",
             "new",
         ]
     );
@@ -191,7 +191,7 @@ fn bounds_decide_over_the_exit_code() {
     }
     let output = run(&["diff", &before, &after, "--total", "--fail-if", "exposed>+5%"]);
     assert!(
-        stderr(&output).ends_with("Exceeded: exposed>+5%: 100.000 µs before, 165.000 µs after, +65.000 µs (+65.0 %)\n"),
+        stderr(&output).ends_with("Exceeded: exposed>+5%: 100.0 µs before, 165.0 µs after, +65.0 µs (+65.0 %)\n"),
         "{}",
         stderr(&output)
     );
@@ -267,21 +267,21 @@ fn compute_that_grew_is_said_where_the_stacks_do_not_have_it() {
     };
     let [before, compute, collective] = [of(50, 80), of(50, 280), of(250, 80)];
     let said = |after: &str, more: &[&str]| stdout(&run(&[&["diff", &before.1, after][..], more].concat()));
-    let hint = "What was measured takes 2.230 ms per call instead of 2.030 ms (+9.9 %): compute +200.000 µs. Most of that is compute: \
+    let hint = "What was measured takes 2.23 ms per call instead of 2.03 ms (+9.9 %): compute +200.0 µs. Most of that is compute: \
         --kernel-name '*' compares the stacks of all kernels.";
     assert!(said(&compute.1, &[]).starts_with(hint), "{}", said(&compute.1, &[]));
     let found = json_of(&[&before.1, &compute.1]);
     let first = &found["findings"][0];
     assert_eq!(
         (&first["cost"], &first["cost_ns"], &first["evidence"]),
-        (&json!("+200.000 µs (+250.0 %) compute per call"), &json!(200_000), &json!(["It is 100.0 % of the change."]))
+        (&json!("+200.0 µs (+250.0 %) compute per call"), &json!(200_000), &json!(["It is 100.0 % of the change."]))
     );
     assert!(first["advice"].as_str().unwrap().ends_with(" --kernel-name '*'"), "{first}");
     let found = json_of(&[&before.1, &collective.1]);
     assert!(found["findings"].as_array().unwrap().iter().all(|of| of["advice"].is_null()), "{found}");
     // With both kernels chosen there are two calls.
     for (text, length) in
-        [(said(&collective.1, &[]), "2.230 ms"), (said(&compute.1, &["--kernel-name", "*"]), "1.115 ms")]
+        [(said(&collective.1, &[]), "2.23 ms"), (said(&compute.1, &["--kernel-name", "*"]), "1.12 ms")]
     {
         assert!(text.starts_with(&format!("What was measured takes {length} per call instead of")), "{text}");
         assert!(!text.contains("Most of that"), "{text}");
@@ -306,9 +306,9 @@ fn steps_are_compared_not_sums() {
         (json!([3, 180_000, 180_000]), json!([1.0, 60_000.0, 60_000.0]))
     );
     // From the first kernel to the last: 2,000 to 3,100 µs, and 2,000 to 4,120 µs. A step is exposed for 50 and 60 µs beside 30 µs of compute,
-    // so it is idle for 550 − 80 = 470 and 706.667 − 90 = 616.667 µs.
-    const VERDICT: &str = "Steps take 706.667 µs instead of 550.000 µs (+28.5 %): idle +146.667 µs, exposed collectives +10.000 µs.\n\
-        The stack that grew most is model.py(10): mlp: +10.000 µs (+20.0 %) exposed per step.";
+    // so it is idle for 550 − 80 = 470 and 706.667 − 90 = 616.7 µs.
+    const VERDICT: &str = "Steps take 706.7 µs instead of 550.0 µs (+28.5 %): idle +146.7 µs, exposed collectives +10.0 µs.\n\
+        The stack that grew most is model.py(10): mlp: +10.0 µs (+20.0 %) exposed per step.";
     let span = |side: &str| found[side]["summary"]["wall_ns"].clone();
     assert_eq!((span("before"), span("after")), (json!(1_100_000), json!(2_120_000)));
 
@@ -320,9 +320,9 @@ fn steps_are_compared_not_sums() {
                 text.lines().find(|line| line.trim_start().starts_with(first)).unwrap_or_else(|| panic!("{text}"));
             line.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(row("GPU span"), "GPU span 550.000 µs 706.667 µs +156.667 µs (+28.5 %)");
-        assert!(row("compute").starts_with("compute 30.000 µs 30.000 µs = "), "{text}");
-        assert_eq!(row("these kernels"), "these kernels 50.000 µs 60.000 µs +10.000 µs (+20.0 %)");
+        assert_eq!(row("GPU span"), "GPU span 550.0 µs 706.7 µs +156.7 µs (+28.5 %)");
+        assert!(row("compute").starts_with("compute 30.0 µs 30.0 µs = "), "{text}");
+        assert_eq!(row("these kernels"), "these kernels 50.0 µs 60.0 µs +10.0 µs (+20.0 %)");
         assert_eq!(row("how many"), "how many 1 1 =");
     }
     let text = form("text");
@@ -339,7 +339,7 @@ fn steps_are_compared_not_sums() {
         assert!(page.contains(&format!("<p>{sentence}</p>")), "no {sentence} in {page:.3000}");
     }
     assert!(
-        page.contains("Exposed time of these kernels: 50.000 µs → 60.000 µs, +10.000 µs (+20.0 %)."),
+        page.contains("Exposed time of these kernels: 50.0 µs → 60.0 µs, +10.0 µs (+20.0 %)."),
         "{page:.3000}"
     );
 }
@@ -362,7 +362,7 @@ fn bounds_are_by_step() {
         assert_eq!(output.status.code(), Some(code), "{bounds:?}: {}", stderr(&output));
     }
     let output = run(&["diff", &before, &after, "--fail-if", "exposed>+5%"]);
-    let line = "Exceeded: exposed>+5%: 50.000 µs before, 60.000 µs after per step, +10.000 µs (+20.0 %)\n";
+    let line = "Exceeded: exposed>+5%: 50.0 µs before, 60.0 µs after per step, +10.0 µs (+20.0 %)\n";
     assert!(stderr(&output).ends_with(line), "{}", stderr(&output));
     let output = run(&["diff", &before, &after, "--total"]);
     assert!(stderr(&output).contains("Note: the sums are over 2 steps before and 3 after"), "{}", stderr(&output));

@@ -409,7 +409,7 @@ fn the_headline_does_not_depend_on_what_is_shown() {
     let want = "37.7 % of the exposed time comes from one stack: model.py(50): backward.";
     for flags in [&[][..], &["--limit", "1"], &["--sort", "mean", "--limit", "2"], &["--min-share", "50"]] {
         let text = stdout(&run(&[&[testdata("costs.json").as_str()], flags].concat()));
-        assert_eq!(text.lines().nth(1), Some(want), "{flags:?}");
+        assert!(text.lines().take(3).any(|line| line == want), "{flags:?}: {text}");
     }
 }
 

@@ -423,9 +423,9 @@ fn steps_are_measured_by_what_they_launched() {
     assert!(groups[2]["step"]["largest_stack"].is_null() && groups[3]["step"].is_null());
 
     let text = stdout(&run(&[&path, "--group-by", "step", "--quiet"]));
-    let row = "    1   50.000 µs  65.000 µs   100.0 %   38.5 %       76.9 %  40.000 µs (61.5 %)  step[DECODE bs=1] [1]  model.py(10): attention (100.0 %)";
+    let row = "    1   50.0 µs   65.0 µs   100.0 %   38.5 %       76.9 %  40.0 µs (61.5 %)  step[DECODE bs=1] [1]  model.py(10): attention (100.0 %)";
     assert!(text.lines().any(|line| line == row), "{text}");
-    assert!(text.contains("\nIn no step: 1 kernel, GPU 10.000 µs, exposed 10.000 µs\n"), "{text}");
+    assert!(text.contains("\nIn no step: 1 kernel, GPU 10.0 µs, exposed 10.0 µs\n"), "{text}");
     let csv = stdout(&run(&[&path, "--group-by", "step", "--quiet", "--format", "csv"]));
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].ends_with(",step_number,step_ts_ns,step_dur_ns,step_gpus,step_gpu_span_ns,step_busy_ns,step_compute_ns,step_collectives_ns,step_exposed_ns,step_largest_stack"));
@@ -437,7 +437,7 @@ fn steps_are_measured_by_what_they_launched() {
     assert_eq!(written.status.code(), Some(0), "{}", stderr(&written));
     let html = std::fs::read_to_string(page).unwrap();
     for cell in
-        ["<th scope=\"col\">GPU span</th>", "<td><bdi>65.000 µs</bdi></td>", "<td><bdi>40.000 µs (61.5 %)</bdi></td>"]
+        ["<th scope=\"col\">GPU span</th>", "<td><bdi>65.0 µs</bdi></td>", "<td><bdi>40.0 µs (61.5 %)</bdi></td>"]
     {
         assert!(html.contains(cell), "{cell}");
     }

@@ -232,7 +232,7 @@ fn what_was_not_recorded_is_none() {
     let (first, rest) = text.split_once("\n\n").unwrap();
     let numbers: Vec<&str> = first.lines().last().unwrap().split_whitespace().collect();
     // One operator; one kernel of 10 µs, none below an operator with arguments; no key.
-    assert_eq!(numbers.join(" "), "1 1 10.000 µs 0 0 ns 0.0 % 0 0 0 0 0 0 0 ns");
+    assert_eq!(numbers.join(" "), "1 1 10.0 µs 0 0 ns 0.0 % 0 0 0 0 0 0 0 ns");
     assert_eq!(
         rest,
         "Operators with several shapes, which are the sizes and types of all inputs:\nnone\n\n\

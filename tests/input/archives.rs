@@ -788,7 +788,7 @@ fn the_ranks_are_named_where_one_is_chosen() {
     let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", zero.as_bytes()), ("b.json", late.as_bytes())]));
     let notes = answer(&[&path]).1;
     assert!(
-        notes.contains("Note: a.json ends 4.900 ms before b.json begins: the traces are probably of different runs"),
+        notes.contains("Note: a.json ends 4.90 ms before b.json begins: the traces are probably of different runs"),
         "{notes}"
     );
 }

@@ -172,7 +172,7 @@ fn stacks_are_those_of_each_process() {
     let text = run(&[path.to_str().unwrap()]);
     let notes = stderr(&text);
     assert!(notes.contains("4 of 5 kernels attributed: 3 by correlation, 1 by graph replay"), "{notes}");
-    assert!(notes.contains("1 (100 ns) launched before the first call that was recorded"), "{notes}");
+    assert!(notes.contains("1 kernel (100 ns), launched before recording began"), "{notes}");
 }
 
 #[test]

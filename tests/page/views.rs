@@ -138,7 +138,7 @@ fn pages_are_readable_without_scripts() {
     // What testdata/README.md works out.
     let Some(tab) = open_as(&kind("costs").page(), How { without_scripts: true, ..How::default() }) else { return };
     let words = tab.text("document.body.innerText");
-    for part in ["model.py(50): backward", "500.000 µs", "200.000 µs", "26.5 %"] {
+    for part in ["model.py(50): backward", "500.0 µs", "200.0 µs", "26.5 %"] {
         assert!(words.contains(part), "no {part} in {words}");
     }
     assert_eq!(tab.number("document.querySelectorAll('#what-if, #steps').length"), 0.0);

@@ -160,7 +160,7 @@ fn a_slow_cpu_is_named_and_no_function() {
     assert!((14_000_000..17_500_000).contains(&first["saves_ns"].as_i64().unwrap()), "{first}");
     let verdict = verdict_of(&report);
     assert!(
-        verdict.contains("; with the CPUs of ranks 0 and 1 as fast as those of ranks 2 and 3, they would take "),
+        verdict.contains("; with the CPUs of ranks 0 and 1 as fast as those of ranks 2 and 3, it would take "),
         "{verdict}"
     );
     assert!(verdict.contains("no function has most of that"), "{verdict}");

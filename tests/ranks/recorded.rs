@@ -77,7 +77,7 @@ fn launches_that_wait_for_a_full_queue_are_no_work_of_a_cpu() {
 fn the_gpus_set_the_pace_of_a_full_queue() {
     let traces = [0, 1].map(|rank| testdata(&format!("full_queue/rank{rank}.json.gz")));
     let text = stdout(&run(&["ranks", &traces[0], &traces[1]]));
-    let pace = "The GPUs set the pace: with GPUs twice as fast steps would be ";
+    let pace = "; the GPUs set the pace: with GPUs twice as fast it would be ";
     assert!(text.contains(pace) && !text.contains("CPUs set the pace"), "{text}");
 }
 

@@ -104,7 +104,7 @@ const HANG: &[Right] = &[
     ("s08", 4, "The job hangs on rank 1 of"),
     ("s09", 0, "Rank 3 is reported: async error 8 (ncclTimeout)"),
     ("s10", 0, "Rank 7 is reported: considered dead"),
-    ("s11", 0, "between the last two answers, 300.000 s apart, no count moved"),
+    ("s11", 0, "between the last two answers, 300.0 s apart, no count moved"),
     ("s12", 0, "It moves, so this is slow and no hang"),
     ("s14", 0, "Process 3748990 (10.0.0.2, GPU 3) is reported: considered dead"),
     ("s16", 0, "That is after the fact"),
@@ -141,8 +141,8 @@ const HANG: &[Right] = &[
 
 /// What `ranks` says.
 const RANKS: &[Right] = &[
-    ("f02", 0, "Rank 2 enters NCCL a median 4.999 ms after ranks 0-1, 3-7"),
-    ("f04", 0, "Rank 2 enters NCCL a median 5.006 ms after ranks 0-1, 3-7"),
+    ("f02", 0, "Rank 2 enters NCCL a median 5.00 ms after ranks 0-1, 3-7"),
+    ("f04", 0, "Rank 2 enters NCCL a median 5.01 ms after ranks 0-1, 3-7"),
     ("f05", 0, "No rank enters NCCL clearly later than the others"),
     ("i01", 0, "100.0 % of it for rank 2"),
     ("i02", 0, "100.0 % of it for rank 2"),

@@ -398,7 +398,7 @@ fn a_cut_is_a_copy() {
     let flags =
         ["--kernel-name", "ncclDevKernel_AllReduce", "--function-name", "%forward_batch_generation", "--index", "0"];
     let cut = Cut::new(&trace, &flags);
-    // 916.695 µs from 3412907118220506 ns on, and the 8 all-reduces that the README shows for them.
+    // 916.7 µs from 3412907118220506 ns on, and the 8 all-reduces that the README shows for them.
     let (start, end) = (3_412_907_118_220.506, 3_412_907_119_137.201);
     assert!(cut.notes.contains("(--start-ts 3412907118220506 --duration 916695)"), "{}", cut.notes);
     assert!(cut.notes.contains(" of 2,403 events, 8 kernels marked"), "{}", cut.notes);

@@ -72,7 +72,7 @@ fn a_users_own_query_works_the_same() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("    Length  Kernel"), "{text}");
     assert!(
-        lines[2].trim_start().starts_with("100.000 µs  ") || lines[2].trim_start().starts_with("200.000 µs  "),
+        lines[2].trim_start().starts_with("100.0 µs  ") || lines[2].trim_start().starts_with("200.0 µs  "),
         "{text}"
     );
     let json = |args: &[&str]| -> Vec<Value> {
@@ -182,7 +182,7 @@ fn windows_choose_what_begins_in_them() {
     // In a table, times are those since the start of the window: 13.64 ms less 11 ms.
     let text =
         stdout(&run(&[&["sql", &trace, "--query", "memory", "--format", "table", "--quiet"], &step[..]].concat()));
-    assert!(text.contains("1.14 MB  2.640 ms"), "{text}");
+    assert!(text.contains("1.14 MB  2.64 ms"), "{text}");
 }
 
 #[test]

@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(
             sentences(&losses(Cause::CutOff, None), 1, &[survived]),
             [
-                "The trace is cut off (copy it again, or record again), and how much is missing is unknown. The window is limited to the 2.000 µs in which kernels survived \
+                "The trace is cut off (copy it again, or record again), and how much is missing is unknown. The window is limited to the 2.00 µs in which kernels survived \
               one after the other."
             ]
         );
@@ -95,7 +95,7 @@ mod tests {
             sentences(&losses(Cause::Checksum, Some(1_234)), 2, &[other, other]),
             [
                 "rank3.json does not match its checksum (copy it again): any byte may be wrong, and so may any number below. Its text looks wrong from byte \
-              1,234 of 2,000 on. Kernels survived one after the other from 1000 ns to 3000 ns (2.000 µs), which is not the window."
+              1,234 of 2,000 on. Kernels survived one after the other from 1000 ns to 3000 ns (2.00 µs), which is not the window."
             ]
         );
     }

@@ -155,14 +155,14 @@ pub fn value(measure: Order, number: f64) -> String {
     }
 }
 
-/// A change: `+1.234 ms (+12.3 %)`, `−1.234 ms (−12.3 %)`, or `=` if there is none.
+/// A change: `+1.23 ms (+12.3 %)`, `−1.23 ms (−12.3 %)`, or `=` if there is none.
 pub fn change(measure: Order, delta: Delta) -> String {
     let share = delta.share().filter(|share| *share != 0.0);
     let share = share.map_or(String::new(), |share| format!(" ({}{})", sign(share), percent(share.abs())));
     format!("{}{share}", growth(measure, delta.growth()))
 }
 
-/// A change without its share: `+1.234 ms`, `−1.234 ms`, or `=` if there is none.
+/// A change without its share: `+1.23 ms`, `−1.23 ms`, or `=` if there is none.
 pub(crate) fn growth(measure: Order, growth: f64) -> String {
     if growth == 0.0 { "=".to_owned() } else { format!("{}{}", sign(growth), value(measure, growth.abs())) }
 }
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(of(2_000.0, 1_500.0), "−500 ns (−25.0 %)");
         assert_eq!(
             (of(2_000.0, 4_500.0), of(0.0, 1.0), of(7.0, 7.0)),
-            ("+2.500 µs (+125.0 %)".into(), "+1 ns".into(), "=".into())
+            ("+2.50 µs (+125.0 %)".into(), "+1 ns".into(), "=".into())
         );
     }
 }

@@ -82,7 +82,7 @@ fn slow_sentence(report: &EntryReport, slow: &SlowRank) -> String {
     )
 }
 
-/// `Rank 4 once entered NCCL 2.478 s after its peers of TP 4,5, 37.2 s after the first call of the job; a usual rank is at most 15 ms late.`
+/// `Rank 4 once entered NCCL 2.48 s after its peers of TP 4,5, 37.2 s after the first call of the job; a usual rank is at most 15 ms late.`
 fn delays(report: &EntryReport) -> impl Iterator<Item = String> + '_ {
     let mut more: Vec<u32> = report.delays.iter().skip(NAMED).map(|delay| delay.rank).collect();
     more.sort_unstable();

@@ -283,7 +283,7 @@ impl Summed<'_> {
             (PathKind::Transfer | PathKind::Absent, NodeKind::Collective(row), _) => {
                 self.label(node.rank as usize, row).to_owned()
             }
-            (PathKind::Idle, _, None) => "before anything that is known".to_owned(),
+            (PathKind::Idle, _, None) => "before the trace begins".to_owned(),
             (PathKind::Idle, _, Some(EdgeKind::Stream)) => "between two slices of a stream".to_owned(),
             (PathKind::Idle, _, Some(EdgeKind::WaitEvent)) => "after a slice of another stream".to_owned(),
             (PathKind::Idle, _, Some(EdgeKind::Blocked)) => "until a thread goes on that waited".to_owned(),

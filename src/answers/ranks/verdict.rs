@@ -40,6 +40,11 @@ impl Pace {
         (pace.both >= PACE || pace.is_of_one()).then_some(pace)
     }
 
+    /// The most that it would save beyond what is known of late ranks: shares of the CPUs and GPUs that are theirs.
+    pub(super) fn without(&self, cpus: f64, gpus: f64) -> f64 {
+        if self.is_of_one() { (self.cpus - cpus).max(self.gpus - gpus) } else { self.both - cpus - gpus }
+    }
+
     /// Whether the CPUs or the GPUs set it alone. Otherwise each waits for the other, or has hardly less to do.
     pub fn is_of_one(&self) -> bool {
         self.cpus.max(self.gpus) >= PACE && self.cpus != self.gpus

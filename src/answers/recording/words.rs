@@ -24,7 +24,7 @@ pub(crate) fn not_recorded(why: &str, processes: u64) -> String {
     format!("{} {several} could not record: {}.", count(processes), visible(why))
 }
 
-/// `Covered: calls of the last 528.713 ms and NCCL's events of the last 3.685 ms, of 774.605 ms, 81,920 of 640,000 records; …`
+/// `Covered: calls of the last 528.7 ms and NCCL's events of the last 3.69 ms, of 774.6 ms, 81,920 of 640,000 records; …`
 pub fn covered(of: &Covered) -> String {
     let whole = duration(of.whole);
     let what = match (of.calls.map(duration), of.events.map(duration)) {
@@ -71,10 +71,10 @@ mod tests {
         };
         let rest = "1,000 of 2,000 records; what came before was overwritten and is in no answer";
         for (calls, events, what) in [
-            (Some(60), Some(60), "the last 60.000 s of 90.000 s"),
-            (Some(60), Some(1), "calls of the last 60.000 s and NCCL's events of the last 1.000 s, of 90.000 s"),
-            (Some(60), None, "calls of the last 60.000 s of 90.000 s"),
-            (None, Some(1), "all calls, and NCCL's events of the last 1.000 s of 90.000 s"),
+            (Some(60), Some(60), "the last 60.0 s of 90.0 s"),
+            (Some(60), Some(1), "calls of the last 60.0 s and NCCL's events of the last 1.00 s, of 90.0 s"),
+            (Some(60), None, "calls of the last 60.0 s of 90.0 s"),
+            (None, Some(1), "all calls, and NCCL's events of the last 1.00 s of 90.0 s"),
         ] {
             assert_eq!(said(calls, events), format!("Covered: {what}, {rest}"));
         }

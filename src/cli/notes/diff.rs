@@ -68,7 +68,7 @@ pub(crate) fn nothing_on_a_side(diff: &Diff, what: &str) -> Option<String> {
     Some(format!("{}: no {what} ran in the window", side.trace))
 }
 
-/// `Exceeded: exposed>+5%: 120.000 ms before, 128.100 ms after, +8.100 ms (+6.8 %)`
+/// `Exceeded: exposed>+5%: 120.0 ms before, 128.1 ms after, +8.10 ms (+6.8 %)`
 pub(crate) fn exceeded(diff: &Diff, bounds: &[&Bound]) -> String {
     let line = |bound: &&Bound| {
         let (measure, delta) = diff.bounded(bound.of);

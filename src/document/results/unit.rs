@@ -93,9 +93,9 @@ mod tests {
     fn values_are_shown_by_their_unit() {
         for (word, value, want) in [
             ("text", ValueRef::Text(b"a\n"), "a\\n"),
-            ("ns", ValueRef::Integer(1_500), "1.500 µs"),
+            ("ns", ValueRef::Integer(1_500), "1.50 µs"),
             ("ns", ValueRef::Text(b"none"), "none"),
-            ("time", ValueRef::Integer(2_500), "1.500 µs"),
+            ("time", ValueRef::Integer(2_500), "1.50 µs"),
             ("bytes", ValueRef::Integer(-2_000), "-2.00 kB"),
             ("share", ValueRef::Real(0.1234), "12.3 %"),
             ("count", ValueRef::Integer(-1_234), "-1,234"),

@@ -102,7 +102,7 @@ const PARTS: &[PartTime] = &[
     ("other work", |of| of.busy_ns - of.compute_ns - of.exposed_ns),
 ];
 
-/// `Steps take 118.784 ms instead of 77.240 ms (+53.8 %): compute +38.873 ms, idle +5.518 ms.` `None` if nothing was measured.
+/// `Steps take 118.8 ms instead of 77.2 ms (+53.8 %): compute +38.9 ms, idle +5.52 ms.` `None` if nothing was measured.
 fn length(diff: &Diff) -> Option<String> {
     let all = part(diff, |of| of.wall_ns);
     if all.before <= 0.0 || all.after <= 0.0 {

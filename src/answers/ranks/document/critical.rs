@@ -9,7 +9,7 @@ use crate::answers::ranks::critical::{CriticalPath, OTHERS, PathLine, PlacedPiec
 use crate::answers::ranks::data::{Compared, RankReport};
 use crate::answers::ranks::hidden::WhyExposed;
 use crate::answers::ranks::timeline::Axis;
-use crate::answers::ranks::verdict::WORTH;
+use crate::answers::ranks::verdict::{Pace, WORTH};
 use crate::chrome::{TraceWriter, Track};
 use crate::document::Screen;
 use crate::document::findings::{FINDINGS, Finding, FindingKind, Link, Place};
@@ -77,7 +77,7 @@ pub(crate) fn text(path: &CriticalPath, screen: &Screen, out: &mut impl Write) -
         writeln!(out, "  … and {} more lines: {}", left.len(), sum(&left))?;
     }
     if !rest.is_empty() {
-        writeln!(out, "  … and what is in no function that is kept by name: {}", sum(&rest))?;
+        writeln!(out, "  … other code: {}", sum(&rest))?;
     }
     Ok(())
 }
@@ -107,7 +107,7 @@ pub(crate) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork])
         cost_ns: Some(Ns(saves)),
         what: shown(line).to_owned(),
         evidence: vec![format!(
-            "It is {} of the critical path ({}{}, {}). What is saved is that of a rerun in which it takes no time on any rank.",
+            "It is {} of the critical path ({}{}, {}). Upper bound: a rerun with it at 0 ns on every rank.",
             percent(share(line.path_ns)),
             line.kind.name(),
             // Without other ranks it is unknown how much of it is waiting.
@@ -125,6 +125,48 @@ pub(crate) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork])
         ..Finding::default()
     };
     lines.into_iter().take(FINDINGS).map(finding).collect()
+}
+
+/// A line of this share of the critical path is looked at first.
+const LARGE: f64 = 0.1;
+
+/// The CPUs or the GPUs, where these set the pace.
+pub(crate) fn pace(report: &RankReport, reruns: &Reruns, pace: Pace) -> Finding {
+    let are_cpus = pace.cpus > pace.gpus;
+    let (what, saves) = match are_cpus {
+        true => ("CPUs twice as fast", reruns.cpus_twice_as_fast_saves_ns),
+        false => ("GPUs twice as fast", reruns.gpus_twice_as_fast_saves_ns),
+    };
+    let at_most = if report.absent.is_some() { "at most " } else { "" };
+    Finding {
+        kind: FindingKind::Pace,
+        cost: format!("{at_most}{} would be saved{}", duration(Ns(saves)), in_steps(report, reruns)),
+        cost_ns: Some(Ns(saves)),
+        what: what.to_owned(),
+        advice: Some(first_of_pace(report, are_cpus)),
+        link: Some(Link { text: "The critical path", view: "critical", ..Link::default() }),
+        ..Finding::default()
+    }
+}
+
+/// What to do first if CPUs or GPUs set the pace: look at what most of the critical path is, if one line is; if none is, it is distributed over many short calls.
+fn first_of_pace(report: &RankReport, are_cpus: bool) -> String {
+    let path = report.critical_path.iter();
+    let lines = path.clone().flat_map(|path| &path.lines);
+    let kind = if are_cpus { PathKind::Cpu } else { PathKind::Compute };
+    let longest = lines.filter(|line| line.kind == kind && line.is_known()).max_by_key(|line| line.path_ns);
+    let length = path.map(|path| path.length_ns).sum::<i64>();
+    let share = |line: &PathLine| percent(Ns(line.path_ns).share_of(Ns(length)).unwrap_or(0.0));
+    match longest.filter(|line| line.path_ns as f64 >= LARGE * length as f64) {
+        Some(line) if line.long_calls_ns * 2 > line.path_ns => format!(
+            "record after a warm-up: {} of the critical path is in {}, most of it in calls of more than a millisecond, which load modules.",
+            share(line),
+            visible(shown(line))
+        ),
+        Some(line) => format!("look at {}: it is {} of the critical path.", visible(shown(line)), share(line)),
+        None if are_cpus => "take work off the CPUs with CUDA graphs, compiled code or larger batches.".to_owned(),
+        None => "look at the kernels that are longest on the critical path.".to_owned(),
+    }
 }
 
 /// ` in 4 steps`
@@ -172,8 +214,7 @@ fn advice(line: &PathLine) -> &'static str {
         }
         PathKind::Cpu if Work::is_launch(&line.name) => "launch less: CUDA graphs, compiled code, larger kernels.",
         PathKind::Cpu => {
-            "while it runs, this thread launches nothing: CUDA graphs or compiled code make a part of the model shorter; anything else can be called \
-             less often, or by another thread."
+            "this CPU time starves the GPU: capture or compile this part, call it less often, or move it off the launching thread."
         }
         _ => "compare its time with what the GPU can do, or do it less often.",
     }

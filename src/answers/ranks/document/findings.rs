@@ -1,14 +1,13 @@
 //! What every form of the comparison of ranks says: who waits for whom, the late ranks, and the stacks at which ranks wait.
 
 use super::trust::trust;
-use super::verdict::{HALF, damaged, main_step, name, sentences};
+use super::verdict::{HALF, damaged, is_worth, main_step, name, sentences, weight};
 use super::{RankAnswer, critical, exposed, pipeline};
 use crate::answers::ranks::data::{RankReport, StackWaits};
-use crate::answers::ranks::verdict::WORTH;
 use crate::answers::stacks::data::{Stack, StackReport};
 use crate::answers::stacks::document::measured;
 use crate::attribution::call_tree::CallPath;
-use crate::document::findings::{Document, Finding, FindingKind, Link, Place};
+use crate::document::findings::{Document, Finding, FindingKind, LEAST, Link, Place};
 use crate::document::format::{count, duration, percent, percent_or_unknown, ranks, visible};
 use crate::operation::ranges::ranges;
 use crate::replay::culprits::Culprit;
@@ -30,14 +29,10 @@ const NAMED: usize = 3;
 /// What all forms say.
 pub(crate) fn document(answer: &RankAnswer<'_>) -> Document {
     let RankAnswer { report, stacks, .. } = *answer;
-    let mut verdict = sentences(report);
-    let pipeline = report.pipeline.as_ref().map(|of| pipeline::sentence(of, report.reruns.as_ref()));
-    // What a pipeline idles is more than what its ranks do differently, and is said after the length.
-    pipeline.into_iter().for_each(|pipeline| verdict.insert(verdict.len().min(1), pipeline));
     Document {
         title: if report.ranks.len() > 1 { "Who waits for whom" } else { "What holds this rank" }.to_owned(),
         damage: damaged(report),
-        verdict,
+        verdict: sentences(report),
         findings: findings(report, stacks),
         facts: facts(report, stacks),
         notes: trust(report),
@@ -88,36 +83,53 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
     facts
 }
 
-/// What reruns show that is worth it, then the stacks with the most waiting, then what is hardly worth it. Waiting for a rank that has a finding is
-/// evidence of that one.
+/// All that costs time, the largest first, by what could be saved: all that late ranks take longer, and half of a line that all ranks have, as if it were twice
+/// as fast. Waiting comes after what reruns show: how much of it can be saved is not known. That for a rank that has a finding is evidence of that one.
 fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
-    let Some(reruns) = &report.reruns else { return of_stacks(report, stacks, &[]) };
-    let (worth, others): (Vec<&LateWork>, Vec<&LateWork>) = reruns.findings.iter().partition(|of| is_worth(reruns, of));
-    let is_of = |stack: &StackWaits, of: &LateWork| {
-        let caused = stack.late_ranks.iter().filter(|(rank, _)| of.ranks.contains(rank));
-        caused.map(|(_, time)| *time).sum::<Ns>().share_of(stack.waited_ns).is_some_and(|share| share >= HALF)
-    };
+    let mut found: Vec<(Ns, Finding)> = Vec::new();
     let mut claimed: Vec<usize> = Vec::new();
-    let mut found: Vec<Finding> = Vec::new();
-    for of in worth.iter().copied() {
-        let of_it: Vec<usize> = (0..report.stacks.len())
-            .filter(|at| {
-                is_notable(report, &report.stacks[*at]) && is_of(&report.stacks[*at], of) && !claimed.contains(at)
-            })
-            .collect();
-        let mut finding = late_work(report, reruns, of);
-        finding.evidence.extend(of_it.first().map(|at| waited_most(report, *at, of)));
-        claimed.extend(of_it);
-        found.push(finding);
+    if let Some(reruns) = &report.reruns {
+        let is_of = |stack: &StackWaits, of: &LateWork| {
+            let caused = stack.late_ranks.iter().filter(|(rank, _)| of.ranks.contains(rank));
+            caused.map(|(_, time)| *time).sum::<Ns>().share_of(stack.waited_ns).is_some_and(|share| share >= HALF)
+        };
+        let (worth, others): (Vec<&LateWork>, Vec<&LateWork>) = reruns.findings.iter().partition(|of| is_worth(reruns, of));
+        for of in worth.iter().copied() {
+            let of_it: Vec<usize> = (0..report.stacks.len())
+                .filter(|at| {
+                    is_notable(report, &report.stacks[*at]) && is_of(&report.stacks[*at], of) && !claimed.contains(at)
+                })
+                .collect();
+            let mut finding = late_work(report, reruns, of);
+            finding.evidence.extend(of_it.first().map(|at| waited_most(report, *at, of)));
+            claimed.extend(of_it);
+            found.push((Ns(of.named_saving()), finding));
+        }
+        let is_beyond_error = |of: &&LateWork| !of.is_proven || of.named_saving() > of.error_ns;
+        let others = others.into_iter().filter(is_beyond_error);
+        found.extend(others.map(|of| (Ns(of.named_saving()), late_work(report, reruns, of))));
+        let pace = report.verdict().pace.filter(|pace| pace.is_of_one() && report.ranks.len() > 1);
+        found.extend(pace.map(|pace| {
+            let saves = weight(reruns, pace) * reruns.length_ns as f64;
+            (Ns::rounded(saves), critical::pace(report, reruns, pace))
+        }));
+        let half = |finding: Finding| (Ns(finding.cost_ns.unwrap_or_default().0 / 2), finding);
+        found.extend(critical::findings(report, reruns, &worth).into_iter().map(half));
     }
-    found.extend(critical::findings(report, reruns, &worth));
-    found.extend(of_stacks(report, stacks, &claimed));
-    found.extend(others.into_iter().map(|of| late_work(report, reruns, of)));
-    found
+    found.extend(report.pipeline.as_ref().map(|of| pipeline::finding(of, report.reruns.as_ref())));
+    let waiting = of_stacks(report, stacks, &claimed).into_iter();
+    let mut waiting: Vec<(Ns, Finding)> = waiting.map(|of| (of.cost_ns.unwrap_or_default(), of)).collect();
+    let length = report.reruns.as_ref().map_or_else(|| longest(report), |reruns| Ns(reruns.length_ns));
+    for of in [&mut found, &mut waiting] {
+        of.retain(|(saves, _)| saves.share_of(length).is_none_or(|share| share >= LEAST));
+        of.sort_by_key(|(saves, _)| std::cmp::Reverse(*saves));
+    }
+    found.into_iter().chain(waiting).map(|(_, finding)| finding).collect()
 }
 
-fn is_worth(reruns: &Reruns, of: &LateWork) -> bool {
-    of.named_saving() as f64 >= WORTH * reruns.length_ns as f64
+/// The longest window of a rank.
+fn longest(report: &RankReport) -> Ns {
+    report.ranks.iter().map(|rank| rank.window.duration()).max().unwrap_or_default()
 }
 
 /// The rule of `what-if` for what would save most if late ranks did as their peers, where that is worth it.
@@ -147,7 +159,7 @@ fn of_stacks(report: &RankReport, stacks: Option<&StackReport>, without: &[usize
     found.map(|(at, stack)| of_stack(report, at, id(at, stack, stacks))).collect()
 }
 
-/// `The others wait for it most at train.py(50): step: 42.148 ms over 4 ranks.`
+/// `The others wait for it most at train.py(50): step: 42.1 ms over 4 ranks.`
 fn waited_most(report: &RankReport, at: usize, of: &LateWork) -> String {
     let stack = &report.stacks[at];
     format!(
@@ -307,7 +319,7 @@ fn of_stack(report: &RankReport, at: usize, id: Option<usize>) -> Finding {
             count(here)
         )]
         .into_iter()
-        .chain(exposed::sentence(report, stack).map(|text| format!("It is {text}.")))
+        .chain(exposed::sentence(report, stack))
         .collect(),
         link: id.map(|id| Link { text: "Its row", view: "stacks", stack: Some(id), ..Link::default() }),
         ..Finding::default()

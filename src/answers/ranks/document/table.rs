@@ -37,7 +37,7 @@ const RANKS: &[Column<RankWaits>] = &[
         .read(|rank, ()| Cell::Text(clock(rank))),
 ];
 
-/// `+0.630 µs ± 0.400 µs`
+/// `+0.63 µs ± 0.40 µs`
 fn clock(rank: &RankWaits) -> String {
     let (Some(offset), Some(uncertainty)) = (rank.offset_ns, rank.uncertainty_ns) else { return "-".to_owned() };
     let sign = if offset > Ns::ZERO { "+" } else { "" };

@@ -35,7 +35,7 @@ pub(crate) fn trust(report: &RankReport) -> Vec<String> {
     lines
 }
 
-/// `Recorded later: ranks 0, 2, 6-7, by 4.100 ms to 4.600 ms. What was before the last profiler began is not judged.`
+/// `Recorded later: ranks 0, 2, 6-7, by 4.10 ms to 4.60 ms. What was before the last profiler began is not judged.`
 fn recorded_later(report: &RankReport) -> Option<String> {
     let later = &report.reruns.as_ref()?.recorded_later_ns;
     let (least, most) = (later.iter().map(|of| of.1).min()?, later.iter().map(|of| of.1).max()?);

@@ -92,12 +92,19 @@ impl Answer for WhatIfAnswer<'_> {
         let of = self.found;
         let length = duration(Ns(of.length_ns));
         let whole = match of.steps {
-            0 | 1 => format!("From the first start to the last end the job takes {length}."),
-            steps => {
-                let each = duration(Ns(of.length_ns / i64::from(steps)));
-                format!("{} steps take {length}, a mean of {each} each.", count(steps.into()))
-            }
+            0 | 1 => format!("The job takes {length} from its first start to its last end."),
+            steps => format!("The job takes {length} in {} steps.", count(steps.into())),
         };
+        let most = of.answers.iter().max_by_key(|answer| (answer.saves_ns, std::cmp::Reverse(&answer.rule)));
+        let most = most.filter(|most| most.saves_ns > 0).map(|most| {
+            let (left, saves) = (of.length_ns - most.saves_ns, Ns(most.saves_ns).share_of(Ns(of.length_ns)));
+            format!(
+                "With `{}` it would take {} (−{}).",
+                visible(&most.rule),
+                duration(Ns(left)),
+                percent(saves.unwrap_or_default())
+            )
+        });
         let trust = match of.error.map(|error| error.of_saving(of.steps)) {
             Some(error) => format!(
                 "Each line is a rerun, wrong by up to {}: so much the length changes if like ranks exchange their work. What several save does not add up.",
@@ -112,7 +119,7 @@ impl Answer for WhatIfAnswer<'_> {
         Document {
             title: "What if".to_owned(),
             damage: damaged(&of.report),
-            verdict: std::iter::once(whole).chain([trust]).collect(),
+            verdict: std::iter::once(whole).chain(most).chain([trust]).collect(),
             notes: below.into_iter().collect(),
             ..Document::default()
         }

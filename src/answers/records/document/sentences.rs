@@ -78,7 +78,7 @@ fn recorded(report: &RecordsReport) -> String {
     )
 }
 
-/// `Most time is in all_reduce of 8.39 MB: 96.1 ms in 512 operations, 180.000 µs each in the median, 320.1 GB/s (busbw).`
+/// `Most time is in all_reduce of 8.39 MB: 96.1 ms in 512 operations, 180.0 µs each in the median, 320.1 GB/s (busbw).`
 fn longest(row: &CensusRow) -> Option<String> {
     let time = row.time?;
     let of_size = row.size.map_or(String::new(), |class| format!(" of {}", sizes(class.min_bytes, class.max_bytes)));

@@ -30,7 +30,7 @@ pub fn launches(report: &StackReport) -> Vec<Line> {
         (format!("Coverage: {}", attributed(coverage)), false),
     ];
     for (reason, unattributed) in &coverage.without_launch {
-        lines.push((format!("Without a launch: {}", without_launch(*reason, unattributed)), false));
+        lines.extend(without_launch(*reason, unattributed));
     }
     lines
 }
@@ -94,8 +94,8 @@ fn evidence_name(evidence: Evidence) -> &'static str {
     }
 }
 
-/// `5 (24.316 ms) launched before the trace began: ncclDevKernel_AllReduce at 1000 ns, … and 2 more`
-fn without_launch(reason: Reason, unattributed: &Unattributed) -> String {
+/// `Without a launch: 5 kernels (25.0 ms), launched before recording began`, and which they are.
+fn without_launch(reason: Reason, unattributed: &Unattributed) -> [Line; 2] {
     let Unattributed { all, first, .. } = unattributed;
     let name = |name: &str| shorten_right(&visible(name), NAME_WIDTH);
     let of = |trace: &Option<String>| trace.as_ref().map_or(String::new(), |trace| format!(" in {}", visible(trace)));
@@ -106,13 +106,14 @@ fn without_launch(reason: Reason, unattributed: &Unattributed) -> String {
         0 => String::new(),
         more => format!(" and {} more", count(more)),
     };
-    format!("{} ({}) {}: {}{more}", count(all.count), duration(all.gpu_time_ns), why(reason), named.join(", "))
+    let said = format!("Without a launch: {} ({}), {}", kernels(all.count), duration(all.gpu_time_ns), why(reason));
+    [(said, false), (format!("These are: {}{more}", named.join(", ")), true)]
 }
 
 fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::NoCalls => "because the trace has no runtime calls (recorded without ProfilerActivity.CPU?)",
-        Reason::BeforeTrace => "launched before the first call that was recorded",
+        Reason::BeforeTrace => "launched before recording began",
         Reason::NoId => "with nothing that ties them to a call: no correlation id, no flow",
         Reason::NotRecorded => "whose call is not in the trace, though earlier ones are (records dropped?)",
     }

@@ -13,10 +13,11 @@ use crate::answers::stacks::data::{Stack, StackReport};
 use crate::answers::stacks::not_asked::{FamilyTime, NotAsked, PossibleTime};
 use crate::answers::stacks::summary::Summary;
 use crate::answers::stacks::verdict::PACE;
-use crate::answers::stacks::verdict::{Costliest, Verdict, Waiting};
+use crate::answers::stacks::verdict::{CollectiveTime, Costliest, Verdict, Waiting};
+use crate::attribution::launches::Reason;
 use crate::attribution::selection::ALL_FAMILIES;
 use crate::document::Screen;
-use crate::document::findings::{Document, Finding, FindingKind, Link, Place};
+use crate::document::findings::{Document, Finding, FindingKind, LEAST, Link, Place};
 use crate::document::format::{WIDTH_WITHOUT_SCREEN, count, duration, percent, percent_or_unknown, size, visible};
 use crate::names::families::FUSED;
 use crate::names::kernels::kernel_beginning;
@@ -43,7 +44,6 @@ pub(crate) fn document(report: &StackReport) -> Document {
     let mut verdict = sentences(&report.verdict(), report);
     verdict.extend(on_critical_path(report));
     verdict.extend(beside(&report.not_asked));
-    verdict.extend(idle(report));
     Document {
         title: if report.has_answer() { "What collectives cost" } else { NO_STACKS }.to_owned(),
         damage: damage::sentences(&report.damage, windows.len(), &windows),
@@ -102,7 +102,7 @@ pub(crate) fn figures(report: &StackReport, screen: &Screen, out: &mut impl Writ
     }
 }
 
-/// `Critical path of each rank alone, 87.000 ms: collectives 82.2 %, compute 14.4 %, idle 3.4 %`
+/// `Critical path of each rank alone, 87.0 ms: collectives 82.2 %, compute 14.4 %, idle 3.4 %`
 fn critical_path(times: &BTreeMap<&'static str, Ns>) -> String {
     let whole: Ns = times.values().copied().sum();
     let known = PathKind::ALL.into_iter().filter_map(|kind| Some((kind, *times.get(kind.word())?)));
@@ -114,19 +114,16 @@ fn critical_path(times: &BTreeMap<&'static str, Ns>) -> String {
     format!("Critical path of each rank alone, {}: {}", duration(whole), shares.join(", "))
 }
 
-/// The denominator of the shares: `5.240 ms`, or `the GPU span of 5.240 ms (launched within 1.394 ms)`. Windows of several traces have
-/// separate clocks, so they form no common span.
+/// What the shares are of: `5.24 ms`, or `5.24 ms of GPU work (launched within 1.39 ms)`. Windows of several traces have separate clocks, so they form
+/// no common span.
 pub(crate) fn measured(report: &StackReport) -> String {
     let summary = &report.summary;
-    let length = format!("{}{}", duration(summary.wall_ns), on_gpus(summary));
-    match launched_within(report) {
-        Some(window) => {
-            let too = if summary.gpu_annotation.is_some() { "; its annotation on the GPU spans it, too" } else { "" };
-            format!("the GPU span of {length} (launched within {}{too})", duration(window))
-        }
-        None if summary.gpu_span.is_some() => format!("GPU spans of {length}"),
-        None => length,
-    }
+    let work = if summary.gpu_span.is_some() { " of GPU work" } else { "" };
+    let length = format!("{}{work}{}", duration(summary.wall_ns), on_gpus(summary));
+    launched_within(report).map_or(length.clone(), |window| {
+        let too = if summary.gpu_annotation.is_some() { "; its annotation on the GPU spans it, too" } else { "" };
+        format!("{length} (launched within {}{too})", duration(window))
+    })
 }
 
 /// The length of the window whose launches are measured, if there is one such window.
@@ -146,20 +143,20 @@ pub fn beside(found: &NotAsked) -> impl Iterator<Item = String> {
 
 fn sentences(verdict: &Verdict<'_>, report: &StackReport) -> Vec<String> {
     let Some(collectives) = verdict.collectives else {
-        if !report.not_asked.possibly_communication.is_empty() {
-            return vec!["No kernel of a known collective ran during the window.".to_owned()];
-        }
-        let launched = if verdict.has_stacks { "; the kernels below were launched in it" } else { "" };
-        return vec![format!("No collective ran during the window{launched}.")];
+        let none = if report.not_asked.possibly_communication.is_empty() {
+            let launched = if verdict.has_stacks { "; the kernels below were launched in it" } else { "" };
+            format!("No collective ran during the window{launched}.")
+        } else {
+            "No kernel of a known collective ran during the window.".to_owned()
+        };
+        return [none].into_iter().chain(idle(report).map(|idle| is_idle(report, idle, true))).collect();
     };
-    let whole = report.summary.whole();
-    let mut said = vec![format!(
-        "Collectives ran for {} of the {whole}; for {} of that time ({}, {} of the {whole}) no compute kernel ran beside them.",
-        percent(collectives.share_of_window),
-        percent(collectives.exposed_share),
-        duration(collectives.exposed),
-        percent(collectives.exposed_share_of_window)
-    )];
+    let idle = idle(report);
+    let comes_first = idle.is_some_and(|(_, share)| share > collectives.exposed_share_of_window);
+    let mut said = match idle {
+        Some(idle) if comes_first => vec![is_idle(report, idle, true), cost(report, collectives, false)],
+        _ => vec![cost(report, collectives, true)],
+    };
     said.extend(verdict.costliest.as_ref().map(|Costliest { share, of, rank, from, within, outliers, .. }| {
         let is_narrowed = !report.not_asked.families.is_empty();
         let asked = if is_narrowed { format!(" of the kernels asked for ({})", duration(*of)) } else { String::new() };
@@ -172,22 +169,50 @@ fn sentences(verdict: &Verdict<'_>, report: &StackReport) -> Vec<String> {
             None => format!("{stack}."),
         }
     }));
+    said.extend(idle.filter(|_| !comes_first).map(|idle| is_idle(report, idle, false)));
     said
 }
 
-/// The share of the window in which the GPUs were idle, if it is large. Why they were idle is not measured here: a slow CPU, a wait for another process,
-/// or a trace with next to no GPU work look alike. That no collective ran in that time is certain.
-fn idle(report: &StackReport) -> Option<String> {
+/// `Collectives take 243.4 µs of 918.8 µs (26.5 %), 61.6 % of it (150.0 µs) exposed: no compute kernel hides that.` `is_first`: whether what the share
+/// is of has not been named yet.
+fn cost(report: &StackReport, of: CollectiveTime, is_first: bool) -> String {
     let summary = &report.summary;
-    let idle = 1.0 - summary.share(summary.busy_ns)?;
-    (summary.gpus > 0 && idle >= PACE).then(|| {
-        let gpus = if summary.gpus == 1 { "the GPU".to_owned() } else { format!("{} GPUs", count(summary.gpus)) };
-        format!(
-            "For {} of the {} no kernel ran on {gpus}: collectives do not explain that time.",
-            percent(idle),
-            summary.whole()
-        )
-    })
+    let whole = if is_first { format!(" of {}{}", duration(summary.wall_ns), on_gpus(summary)) } else { String::new() };
+    let (time, share) = (duration(summary.collectives_ns), percent(of.share_of_window));
+    if !is_first && of.share_of_window < NOTABLE {
+        return format!("Collectives are not the problem: they take {time} ({share}).");
+    }
+    let exposed = match of.exposed {
+        Ns::ZERO => "none of it exposed: compute kernels hide all of it".to_owned(),
+        // What would be printed as 100.0 %.
+        _ if of.exposed_share > 0.9995 => "all of it exposed: no compute kernel hides it".to_owned(),
+        some => format!(
+            "{} of it ({}) exposed: no compute kernel hides that",
+            percent(of.exposed_share),
+            duration(some)
+        ),
+    };
+    format!("Collectives take {time}{whole} ({share}), {exposed}.")
+}
+
+/// For how long the GPUs were idle, and the share of the time, if that is large.
+fn idle(report: &StackReport) -> Option<(Ns, f64)> {
+    let summary = &report.summary;
+    let idle = summary.wall_ns - summary.busy_ns;
+    let share = summary.share(idle)?;
+    (summary.gpus > 0 && share >= PACE).then_some((idle, share))
+}
+
+/// `The GPU is idle for 87.7 % of 342.4 ms: look at the CPU (launches, data loading), not at NCCL.` Why it was idle is not measured here, a wait for another
+/// process looks alike; that no collective ran in that time is certain. `is_first`: whether what the share is of has not been named yet.
+fn is_idle(report: &StackReport, (_, share): (Ns, f64), is_first: bool) -> String {
+    let summary = &report.summary;
+    let gpus = if summary.gpus == 1 { "The GPU is" } else { "The GPUs are" };
+    let (another, whole) = match is_first {
+        true => ("", format!(" of {}{}", duration(summary.wall_ns), on_gpus(summary))),
+        false => ("another ", String::new()),
+    };
+    format!("{gpus} idle for {another}{}{whole}: look at the CPU (launches, data loading), not at NCCL.", percent(share))
 }
 
 /// How much of the path of each rank alone the kernels are, if that was asked for. What is not on it can go without making it shorter.
@@ -258,7 +283,9 @@ fn findings(report: &StackReport) -> Vec<Finding> {
     let apart = if report.groups().is_some() { Totals::default() } else { without };
     let all: Ns = rows.iter().map(|row| row.exposed_ns).chain(hidden).chain([apart.exposed_ns]).sum();
     let share = |of: Totals| of.exposed_ns.share_of(all).unwrap_or(0.0);
-    let notable: Vec<usize> = (0..rows.len()).filter(|at| share(rows[*at]) >= NOTABLE).collect();
+    let is_seen = |time: Ns| report.summary.share(time).is_none_or(|share| share >= LEAST);
+    let is_notable = |row: Totals| share(row) >= NOTABLE && is_seen(row.exposed_ns);
+    let notable: Vec<usize> = (0..rows.len()).filter(|at| is_notable(rows[*at])).collect();
     let names = names_of(report);
     let finding = |at: usize| {
         let label = label(report, &names, at);
@@ -274,9 +301,10 @@ fn findings(report: &StackReport) -> Vec<Finding> {
         }
     };
     let mut found: Vec<(Ns, Finding)> = notable.into_iter().map(|at| (rows[at].exposed_ns, finding(at))).collect();
-    if share(apart) >= NOTABLE {
+    if is_notable(apart) {
         found.push((apart.exposed_ns, no_launch(apart, share(apart))));
     }
+    found.extend(idle(report).map(|(time, _)| (time, idle_gpu(report, time))));
     found.sort_by_key(|(exposed, _)| std::cmp::Reverse(*exposed));
     found.into_iter().map(|(_, finding)| finding).collect()
 }
@@ -286,7 +314,7 @@ fn line(report: &StackReport, at: usize) -> Option<String> {
     if report.groups().is_some() { None } else { report.stacks.get(at)?.headline.clone() }
 }
 
-/// The cost of kernels: `39.203 ms exposed`.
+/// The cost of kernels: `39.2 ms exposed`.
 fn exposed(row: Totals) -> Finding {
     Finding {
         cost: format!("{} exposed", duration(row.exposed_ns)),
@@ -312,6 +340,27 @@ fn no_launch(row: Totals, share: f64) -> Finding {
         )],
         link: Some(Link { text: "Why", view: "trust", ..Link::default() }),
         ..exposed(row)
+    }
+}
+
+fn idle_gpu(report: &StackReport, time: Ns) -> Finding {
+    let one = report.summary.gpus == 1;
+    let has_calls = !report.coverage.without_launch.contains_key(&Reason::NoCalls);
+    let traces = if report.traces.len() == 1 { "the same trace" } else { "the same traces" };
+    let advice = match has_calls {
+        true => format!(
+            "ask `nccl-stacks ranks` with {traces}: its critical path names the CPU functions that the GPU waits for."
+        ),
+        false => "record with ProfilerActivity.CPU, so that one sees what the CPU does meanwhile.".to_owned(),
+    };
+    Finding {
+        kind: FindingKind::IdleGpu,
+        cost: format!("{} idle", duration(time)),
+        cost_ns: Some(time),
+        what: if one { "the GPU".to_owned() } else { format!("{} GPUs, summed", count(report.summary.gpus)) },
+        evidence: vec!["No kernel of any kind runs in that time.".to_owned()],
+        advice: Some(advice),
+        ..Finding::default()
     }
 }
 
@@ -362,7 +411,7 @@ fn of_stack(report: &StackReport, stack: &Stack, label: &[String], share: f64) -
     Finding { evidence, advice, ..exposed(stack.totals()) }
 }
 
-/// `1 of the 64 kernels, the first, takes 17.456 s of their time, at 1000300000 ns; the other 63 take a median of 14.300 µs.`
+/// `1 of the 64 kernels, the first, takes 17.5 s of their time, at 1000300000 ns; the other 63 take a median of 14.3 µs.`
 fn outliers_in_words(outliers: &Outliers, all: u64) -> String {
     let Outliers {
         count: n,
@@ -388,7 +437,7 @@ fn outliers_in_words(outliers: &Outliers, all: u64) -> String {
     )
 }
 
-/// `121.100 ms of 125.200 ms of communication is in kernels that are not asked for: custom-allreduce 110.700 ms, nccl 10.400 ms.`
+/// `121.1 ms of 125.2 ms of communication is in kernels that are not asked for: custom-allreduce 110.7 ms, nccl 10.4 ms.`
 fn not_asked(found: &NotAsked) -> Option<String> {
     let family = |family: &FamilyTime| format!("{} {}", family.family, duration(family.gpu_time_ns));
     let families: Vec<String> = found.families.iter().map(family).collect();
@@ -402,7 +451,7 @@ fn not_asked(found: &NotAsked) -> Option<String> {
     })
 }
 
-/// `12.300 ms are matrix products that communicate themselves: neither hidden nor exposed. The option --family fused-gemm shows them.`
+/// `12.3 ms are matrix products that communicate themselves: neither hidden nor exposed. The option --family fused-gemm shows them.`
 fn fused(found: &NotAsked) -> Option<String> {
     (found.fused_ns > Ns::ZERO).then(|| {
         format!(
@@ -415,7 +464,7 @@ fn fused(found: &NotAsked) -> Option<String> {
 /// How many kernel names a line has.
 const NAMED: usize = 3;
 
-/// `8 kernels (12.300 ms) are possibly communication, and count neither as collectives nor as computation: send_tokens (12.300 ms), launched by dispatch.
+/// `8 kernels (12.3 ms) are possibly communication, and count neither as collectives nor as computation: send_tokens (12.3 ms), launched by dispatch.
 /// The options --family all-collectives --kernel-name 'send_tokens' make them collectives.`
 fn possible(found: &NotAsked) -> Option<String> {
     let longest = found.possibly_communication.first()?;

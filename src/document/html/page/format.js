@@ -1,14 +1,14 @@
 // The notation of numbers and names: that of the program's other forms, so that a number on the page can be searched for in their text.
 
-/** A length of time, given in ns, in the largest unit that it reaches, with three decimals: `139.079 ms`. */
+/** A length of time, given in ns, in the largest unit that it reaches, with at least three significant digits: `7.93 ms`, `139.1 ms`. */
 export function duration(ns) {
   if (ns === null || ns === undefined) return '';
   const size = Math.abs(ns);
   if (size < 1e3) return `${Math.round(ns)} ns`;
-  const [unit, name] = size < 1e6 ? [1e3, 'µs'] : size < 1e9 ? [1e6, 'ms'] : [1e9, 's'];
-  const thousandths = Math.round((size * 1000) / unit);
-  const text = `${Math.floor(thousandths / 1000)}.${String(thousandths % 1000).padStart(3, '0')} ${name}`;
-  return ns < 0 ? `-${text}` : text;
+  const [unit, name] = size < 999950 ? [1e3, 'µs'] : size < 999950000 ? [1e6, 'ms'] : [1e9, 's'];
+  const few = Math.round((size * 100) / unit);
+  const text = few < 1000 ? (few / 100).toFixed(2) : (Math.round((size * 10) / unit) / 10).toFixed(1);
+  return `${ns < 0 ? '-' : ''}${text} ${name}`;
 }
 
 /** A count with commas: `239,093`. */
