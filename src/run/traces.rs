@@ -161,7 +161,7 @@ impl Run<'_> {
                 Contents::Archive(archive) => archive.has_likely_trace(),
             };
             let looked = || self.input(file).and_then(Input::into_contents).and_then(may_be_one);
-            let found = match is_read_once(file).then_some(Ok(true)).unwrap_or_else(looked) {
+            let found = match if is_read_once(file) { Ok(true) } else { looked() } {
                 Ok(true) => Ok(()),
                 // Reading it says what it is instead.
                 Ok(false) => {

@@ -522,7 +522,7 @@ fn bounds_are_on_steps_and_idle_time_too() {
         assert_eq!(output.status.code(), Some(code), "{bounds:?}: {}", stderr(&output));
     }
     let output = run(&["diff", &before, &after, "--fail-if", "idle>+2%"]);
-    let line = "Exceeded: idle>+2%: 60.000 µs before, 65.000 µs after per step, +5.000 µs (+8.3 %)\n";
+    let line = "Exceeded: idle>+2%: 60.0 µs before, 65.0 µs after per step, +5.00 µs (+8.3 %)\n";
     assert!(stderr(&output).ends_with(line), "{}", stderr(&output));
     for wrong in ["step>5%", "step(rank=0)>+5%"] {
         assert_eq!(run(&["diff", &before, &after, "--fail-if", wrong]).status.code(), Some(2), "{wrong}");
