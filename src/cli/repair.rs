@@ -30,7 +30,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
         let options = LoadOptions { keep_offsets: true, ..run.load_options(ArgsWanted::COLLECTIVES) };
         // --strict and the notes on damage are about the text that is written.
         let Loaded { name, store, findings, .. } = load(&args.trace, options, |_| {})?;
-        notes::findings(&name, &findings);
+        notes::findings(Some(&name), &findings);
         damage = findings.damage;
         let names: Vec<String> = store.traces.iter().filter_map(|trace| trace.name.clone()).collect();
         opening::refuse_if_several("repair writes one trace", &names)?;

@@ -45,7 +45,7 @@ impl Watcher for Terminal {
         self.clear();
         match event {
             Event::Loaded(loaded) => notes::loaded(loaded),
-            Event::Archive { name, findings } => notes::findings(name, findings),
+            Event::Archive { name, findings } => notes::findings(Some(name), findings),
             Event::ProbablyNanoseconds(file) => notes::probably_nanoseconds(file),
             Event::Traces { names, text_bytes, events, choice, by_step } => {
                 notes::traces(names, (text_bytes, events), choice, by_step);

@@ -43,10 +43,10 @@ impl Run<'_> {
         let of_archives: Vec<String> = archives.iter().flat_map(|archive| self.damage_lines(archive)).collect();
         of_archives.iter().for_each(|line| self.warn(line));
         let mut parts = Vec::new();
-        for Reduced { stacks, ranks, name, file, member, damage, .. } in traces {
+        for Reduced { stacks, ranks, name, file, is_member, damage, .. } in traces {
             damage.iter().for_each(|line| self.warn(line));
             let mut input = input_file(&file)?;
-            input.member = member;
+            input.member = is_member.then(|| name.clone());
             let mut part = TracePart::new(name, input, question.asked.clone());
             (part.stacks, part.ranks, part.damage) = (stacks, ranks, damage);
             part.user_code = question.stacks.user_code.prefixes().to_vec();

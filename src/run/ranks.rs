@@ -54,11 +54,11 @@ impl Run<'_> {
             said.iter().for_each(|line| self.warn(line));
             self.count_parts_once(&mut traces, &found.ranks);
             let mut of_silent = Losses::default();
-            for Reduced { ranks, losses, name, rank, damage, .. } in &mut traces {
+            for Reduced { ranks, losses, title, rank, damage, .. } in &mut traces {
                 let rank = rank.map(|rank| rank.0);
                 found.completeness.ranks.extend(rank);
                 if ranks.is_empty() {
-                    self.note_silent(name);
+                    self.note_silent(title);
                     found.completeness.silent.extend(rank);
                     if losses.is_unknown() {
                         of_silent.add(std::mem::take(losses));
@@ -96,7 +96,7 @@ impl Run<'_> {
         traces.retain(|trace| {
             let is_counted = !trace.ranks.is_empty() && trace.ranks.iter().all(is_there);
             if is_counted {
-                self.warn(&format!("There twice, and counted once: {} and its part", visible(&trace.name)));
+                self.warn(&format!("There twice, and counted once: {} and its part", visible(&trace.title)));
             }
             !is_counted
         });

@@ -176,17 +176,18 @@ impl Run<'_> {
         mut traces: Vec<Reduced>,
         given: &[GivenRank],
     ) -> Result<(Vec<Reduced>, Option<String>), RunError> {
-        let mut known: Vec<TraceOfRun> = Vec::new();
+        let (mut known, mut titles): (Vec<TraceOfRun>, Vec<String>) = (Vec::new(), Vec::new());
         traces.retain(|trace| {
             let own = run_of_trace(trace, given);
             let is_copy = |of: &&TraceOfRun| own.rank.is_some() && (of.rank, of.span) == (own.rank, own.span);
-            let first = known.iter().find(is_copy).map(|first| first.name.clone());
-            if let Some(first) = &first {
-                self.warn(&format!("There twice, and counted once: {} and {}", visible(first), visible(&own.name)));
-            } else {
-                known.push(own);
+            let first = known.iter().position(|of| is_copy(&of)).map(|at| &titles[at]);
+            if let Some(first) = first {
+                self.warn(&format!("There twice, and counted once: {} and {}", visible(first), visible(&trace.title)));
+                return false;
             }
-            first.is_none()
+            known.push(own);
+            titles.push(trace.title.clone());
+            true
         });
         let all = known;
         let found = of_traces(&all);

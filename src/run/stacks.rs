@@ -58,7 +58,7 @@ impl StackAnswer {
         for trace in &mut *traces {
             answer.next_steps.append(&mut trace.next_steps);
             answer.timelines.extend(trace.timeline.take());
-            answer.missing.extend(trace.missing.take().map(|missing| (trace.name.clone(), missing)));
+            answer.missing.extend(trace.missing.take().map(|missing| (trace.title.clone(), missing)));
             answer.damage.extend_from_slice(&trace.damage);
             trace.path.iter().for_each(|(kind, time)| *paths.entry(*kind).or_default() += *time);
         }

@@ -89,8 +89,10 @@ pub(super) struct Reduced {
     pub(super) rank: Option<RankId>,
     /// From its first event to its last.
     pub(super) span: Window,
-    /// Its name in its archive, if it is a file of one.
-    pub(super) member: Option<String>,
+    /// Its name in messages: of a file of an archive with that before it.
+    pub(super) title: String,
+    /// Whether it is a file of an archive.
+    pub(super) is_member: bool,
     /// What is wrong with it, in lines.
     pub(super) damage: Vec<String>,
     pub(super) losses: Losses,
@@ -136,14 +138,17 @@ impl Run<'_> {
             self.count_once(&mut answers)?;
         }
         let answered = &answers.traces;
-        if answered.len() > 1 || answered.iter().any(|answered| answered.member.is_some()) {
-            let names: Vec<&str> = answered.iter().map(|answered| answered.name.as_str()).collect();
+        if answered.len() > 1 || answered.iter().any(|answered| answered.is_member) {
+            // Where there is nothing but an archive, it need not be named.
+            let are_several = files.len() > 1;
+            let names: Vec<&str> =
+                answered.iter().map(|of| if are_several { of.title.as_str() } else { of.name.as_str() }).collect();
             let (bytes, events) = answered
                 .iter()
                 .fold((0, 0), |(bytes, events), answered| (bytes + answered.text_bytes, events + answered.events));
             let (choice, by_step) = (&question.window, question.by_step);
             self.report(Event::Traces { names: &names, text_bytes: bytes, events, choice, by_step });
-            let spans: Vec<_> = answered.iter().map(|answered| (answered.span, answered.name.clone())).collect();
+            let spans: Vec<_> = answered.iter().zip(&names).map(|(of, name)| (of.span, (*name).to_owned())).collect();
             if !asked.has_ranks() {
                 self.report(Event::Spans(&spans));
             }
@@ -286,13 +291,9 @@ impl Run<'_> {
             question.refuse_for_several()?;
         }
         let Loaded { store, name, text_bytes, .. } = loaded;
-        let (member, path) = store
-            .traces
-            .iter()
-            .find_map(|trace| Some((trace.name.clone()?, trace.file.clone())))
-            .map_or((None, None), |(member, path)| (Some(member), Some(path)));
+        let member = store.traces.iter().find_map(|trace| Some((trace.name.clone()?, trace.file.clone())));
         let is_member = member.is_some();
-        let name = path.unwrap_or(name);
+        let (name, title) = member.unwrap_or_else(|| (name.clone(), name));
         let (rank, span, events) = (rank_of_trace(&store, TraceId(0)), store.span, store.events);
         let damage = self.damage_lines(&store);
         // Those of an archive's traces have their names already.
@@ -303,7 +304,7 @@ impl Run<'_> {
         let mut launches = launches::find(store, &choose_or_possible(store, &question.wanted));
         let (window, window_on) = self
             .window(&question.window, &database, &launches, manner)
-            .map_err(|error| if manner.says { error } else { error.in_trace(&name) })?;
+            .map_err(|error| if manner.says { error } else { error.in_trace(&title) })?;
         let captured = self.captured(file, question, &database, &mut launches)?;
         let attributor = Attributor::new(store, &question.wanted, captured);
         let is_alone = manner.asks && !is_member;
@@ -315,7 +316,8 @@ impl Run<'_> {
             file: file.to_owned(),
             rank,
             span,
-            member,
+            title,
+            is_member,
             damage,
             losses: Losses::count(store),
             stacks: None,
@@ -396,11 +398,11 @@ impl Run<'_> {
             };
             if (first.span, first.events) == (trace.span, trace.events) {
                 let line =
-                    format!("There twice, and counted once: {} and {}", visible(&first.name), visible(&trace.name));
+                    format!("There twice, and counted once: {} and {}", visible(&first.title), visible(&trace.title));
                 self.warn(&line);
                 answers.left_out.push(line);
             } else if let Some(rank) = trace.rank {
-                let [first, second] = [first, &trace].map(|trace| visible(&trace.name).into_owned());
+                let [first, second] = [first, &trace].map(|trace| visible(&trace.title).into_owned());
                 return Err(RunError::RankTwice { rank: rank.0, first, second });
             } else {
                 kept.push(trace);

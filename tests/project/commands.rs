@@ -76,7 +76,7 @@ const INPUTS: &[(&str, &str, Source)] = &[
     ("", "before.json.gz", Source::File("costs.json")),
     ("", "after.json.gz", Source::File("costs_later.json")),
     ("", "baseline.json.gz", Source::File("ranks/rank0.json.gz")),
-    ("", "today.json.gz", Source::File("ranks/rank1.json.gz")),
+    ("", "today.json.gz", Source::File("ranks/rank0.json.gz")),
     ("", "traces", Folder("ranks")),
     ("", "before", Folder("ranks")),
     ("", "after", Folder("ranks")),

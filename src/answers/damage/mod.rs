@@ -103,7 +103,7 @@ impl Losses {
             lost += trace.damage.lost_bytes().min(trace.text_bytes);
             losses.text_bytes += trace.text_bytes;
             losses.unknown.extend(unknown(trace));
-            let name = Some(&*trace.file).filter(|name| !name.is_empty());
+            let name = Some(name(trace)).filter(|name| !name.is_empty());
             losses.kinds.extend(kinds(name, trace.damage.iter().filter(|(d, _)| !d.kind.is_of_archive())));
         }
         losses.kinds.extend(kinds(None, store.damage.iter().filter(|(d, _)| d.kind.is_of_archive())));
@@ -128,6 +128,11 @@ impl Losses {
     }
 }
 
+/// A trace's name in its archive, or the path of its file.
+fn name(trace: &Trace) -> &str {
+    trace.name.as_deref().unwrap_or(&trace.file)
+}
+
 fn unknown(trace: &Trace) -> Option<UnknownLoss> {
     let damage = &trace.damage;
     let cause = match (damage.is_doubtful(), damage.is_cut_off()) {
@@ -138,7 +143,7 @@ fn unknown(trace: &Trace) -> Option<UnknownLoss> {
         (false, false) => return None,
     };
     Some(UnknownLoss {
-        trace: trace.file.clone(),
+        trace: name(trace).to_owned(),
         cause,
         text_bytes: trace.text_bytes,
         implausible_from: implausible_from(damage, cause),

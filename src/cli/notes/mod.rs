@@ -40,7 +40,7 @@ pub(crate) fn loaded(loaded: &Loaded) {
         "Trace loaded: {megabytes:.1} MB in {:.1} s ({rate:.0} MB/s), {events} events{traces}",
         loaded.seconds
     ));
-    findings(&loaded.name, &loaded.findings);
+    findings(None, &loaded.findings);
     apart(&spans(&loaded.store));
 }
 
@@ -153,11 +153,12 @@ pub(crate) fn apart(spans: &[(Window, String)]) {
     }
 }
 
-/// Reports the files of an archive, or of several, that are not traces.
-pub(crate) fn findings(archive: &str, findings: &Findings) {
+/// Reports the files of an archive that are not traces. Those of several archives have the archives' names already.
+pub(crate) fn findings(archive: Option<&str>, findings: &Findings) {
+    let archive = archive.map_or("the archive".into(), visible);
     let files = |n| match n {
-        1 => format!("1 file of {}", visible(archive)),
-        n => format!("{} files of {}", count(n), visible(archive)),
+        1 => format!("1 file of {archive}"),
+        n => format!("{} files of {archive}", count(n)),
     };
     let Findings { no_traces, unreadable, inner, damage, .. } = findings;
     let named: Vec<&String> = no_traces.iter().filter(|name| is_named_like_a_trace(name)).collect();
