@@ -91,7 +91,8 @@ function hangOpenGroups(groups) {
 function hangOpen(group) {
   const left = group.waits_for.length - HANG_NAMED;
   const names = group.waits_for.slice(0, HANG_NAMED).flatMap((name, at) => [at === 0 ? ', waits for ' : ', ', nameNode(name)]);
-  return el('p', null, nameNode(group.group), `${hangWhat(group)}: incomplete on ranks ${rankRanges(group.waiting_ranks)}`, names, left > 0 ? ` and ${count(left)} more` : null);
+  const what = `${hangWhat(group)}: incomplete on ranks ${rankRanges(group.waiting_ranks)}`;
+  return el('p', null, nameNode(group.group), what, names, left > 0 ? ` and ${count(left)} more` : null);
 }
 
 /** The call paths of two ranks beside each other, with two of the equal frames before their first difference, and the others on demand. */
@@ -102,13 +103,9 @@ function hangPaths({ path, other_path: other, first_difference: first, rank, oth
   const table = smallTable(`Call paths of ranks ${rank} and ${otherRank}`, [['#', true], head(rank, collective), head(otherRank, otherCollective)], rows, null);
   const lines = [...table.querySelectorAll('tbody tr')];
   const before = lines.slice(0, Math.max(0, (first ?? Math.min(path.length, other.length)) - 2));
-  const hide = (hidden) => before.forEach((line) => Object.assign(line, { hidden }));
-  hide(true);
+  before.forEach((line) => (line.hidden = true));
   if (first !== null) stateInk(lines[first], 'mark');
-  const show = () => {
-    hide(false);
-    more.remove();
-  };
+  const show = () => [more, ...before].forEach((node) => (node.hidden = !node.hidden));
   const more = button(`${before.length} equal frames before`, show, { class: 'small' });
   const title = el('h3', null, first === null ? 'Call paths: equal' : `Call paths: they differ from frame ${first + 1} on`);
   return el('div', { class: 'paths' }, title, before.length > 0 ? more : null, table);

@@ -237,7 +237,8 @@ export function mountHeat(model, state) {
   const ranks = answer.ranks.map(({ rank }) => rank);
   const { order, text } = heatOrder(ranks, answer.groups);
   const { labels, prefix } = stepLabels(names);
-  const values = (key) => Float64Array.from({ length: ranks.length * names.length }, (_, at) => answer.steps[at % names.length][`${key}_ns`]?.[Math.floor(at / names.length)] ?? 0);
+  const value = (key, at) => answer.steps[at % names.length][`${key}_ns`]?.[Math.floor(at / names.length)] ?? 0;
+  const values = (key) => Float64Array.from({ length: ranks.length * names.length }, (_, at) => value(key, at));
   const sums = (key) => ranks.map((_, rank) => answer.steps.reduce((sum, step) => sum + (step[`${key}_ns`]?.[rank] ?? 0), 0));
   const source = {
     id: 'heat',

@@ -137,7 +137,8 @@ export class StateMatrix {
     const none = el('p', { class: 'muted' }, 'No rank and no group is called so.');
     const left = rows.length - shown.length;
     const text = left > STATES_MORE ? `${count(STATES_MORE)} of ${count(left)} more groups` : many(left, 'more group');
-    this.table.replaceChildren(rows.length === 0 ? none : scrollBox('Ranks by groups', table), ...(left > 0 ? [button(text, () => this.fill(STATES_MORE), { class: 'small' })] : []));
+    const moreRows = left > 0 ? [button(text, () => this.fill(STATES_MORE), { class: 'small' })] : [];
+    this.table.replaceChildren(rows.length === 0 ? none : scrollBox('Ranks by groups', table), ...moreRows);
   }
 
   /** Of many rows, those with ranks that do not just wait; the others follow on demand. */

@@ -20,9 +20,6 @@ const TABLE_PAD = 5;
 const TABLE_WIDEST = 170;
 const TABLE_NAME = 220;
 
-// So many columns are shown on a small screen, as in the style sheet.
-const TABLE_FEW = 4;
-
 // Of so many texts, the longest, one is the widest.
 const TABLE_MEASURED = 20;
 
@@ -93,11 +90,12 @@ export class DataTable {
     const table = el('table', { class: this.opens ? 'stacks' : 'compact sorts' }, this.opens ? this.widths() : null, el('thead', null, this.headRow), this.body);
     if (this.opens) table.style.minWidth = `${this.wide}px`;
     const toolbar = this.opens || this.n > this.perPage ? this.search.node : null;
-    // A small screen has room for a few columns; the others are a press away.
-    const whole = button('All columns', () => table.classList.toggle('is-whole'), { class: 'small whole' });
-    const notes = this.notes.map((note) => el('p', { class: 'muted' }, note));
     const title = this.heading ?? this.title;
-    this.node = section(this.id, title, this.help, toolbar, scrollBox(title, table), this.headRow.children.length > TABLE_FEW ? whole : null, this.pager, this.legend(), notes);
+    // A small screen has room for three columns beside the name, as in the style sheet; the others are a press away.
+    const more = button('All columns', () => table.classList.toggle('is-whole'), { class: 'small whole' });
+    const content = [toolbar, scrollBox(title, table), this.columns.length > 3 ? more : null, this.pager, this.legend()];
+    const notes = this.notes.map((note) => el('p', { class: 'muted' }, note));
+    this.node = section(this.id, title, this.help, ...content, notes);
     this.select();
     this.render();
   }
