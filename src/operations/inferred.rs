@@ -9,10 +9,11 @@
 //! Where no ends coincide, ranks with equal sequences are still taken for one group, and the comparison of the clocks says that they do not
 //! fit. A kernel that sends and receives is taken for an all-to-all only if the ends say so.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use super::alignment::{FASTEST, Token, by_order, pairs};
-use super::nearness::{Near, Nearness};
+use super::alignment::{Token, by_order, pairs};
+use super::ends::{Distances, Line, NEAR, ROWS, clear_by_ends, exactly};
+use super::nearness::Near;
 use crate::statistics::median;
 
 /// Rows of ranks: the position of a rank, and of its rows.
@@ -24,13 +25,6 @@ pub(super) struct Inferred {
     /// How many times farther the ends of other ranks' kernels are than those of the members; `None` without others.
     pub(super) gap: Option<f64>,
 }
-
-/// At most this many rows of two ranks are compared, and no fewer ends than these: with fewer, a line fits any differences.
-const ROWS: usize = 128;
-const FEWEST: usize = 8;
-
-/// A rank is compared anew with so many of those that are near to it by order: where a row is lost, only ends show which.
-const NEAR: usize = 32;
 
 /// With fewer samples, chance divides what is one group, so there the gap has to be [`WIDE`].
 const MANY: usize = 32;
@@ -61,7 +55,7 @@ pub(super) fn groups<N: Clone>(
     let mut classes_of: Vec<(N, Class<'_>, Vec<Part>)> = Vec::new();
     for (name, members) in streams {
         for sequences in classes(&members, tokens) {
-            let class = Class { sequences, tokens };
+            let class = Class::new(sequences, tokens);
             let parts = class.parts(kernels);
             classes_of.push((name.clone(), class, parts));
         }
@@ -91,17 +85,21 @@ pub(super) fn groups<N: Clone>(
 /// Ranks whose streams ran much the same.
 fn classes(members: &Sequences, tokens: &[Vec<Token>]) -> Vec<Sequences> {
     let mut found: Vec<Sequences> = Vec::new();
+    // Most ranks ran the very same as one before.
+    let mut known: HashMap<Vec<u32>, usize> = HashMap::new();
     for (rank, rows) in members {
         let own = tokens_of(&tokens[*rank], rows);
-        let is_alike = |cluster: &&mut Sequences| {
+        let is_alike = |cluster: &Sequences| {
             let (first, of_first) = &cluster[0];
             let first = tokens_of(&tokens[*first], of_first);
             are_alike(&by_order(&first, &own, is_same), first.len().min(own.len()))
         };
-        match found.iter_mut().find(is_alike) {
-            Some(cluster) => cluster.push((*rank, rows.clone())),
-            None => found.push(vec![(*rank, rows.clone())]),
+        let words = own.iter().map(|token| token.what).collect();
+        let class = *known.entry(words).or_insert_with(|| found.iter().position(is_alike).unwrap_or(found.len()));
+        if class == found.len() {
+            found.push(Vec::new());
         }
+        found[class].push((*rank, rows.clone()));
     }
     found
 }
@@ -137,6 +135,8 @@ enum Division {
 struct Class<'a> {
     sequences: Sequences,
     tokens: &'a [Vec<Token>],
+    /// By member and kind of kernel: the first rows that tie its group.
+    by_word: Vec<HashMap<u32, Vec<u32>>>,
 }
 
 /// Kinds of kernels with the same groups.
@@ -146,7 +146,23 @@ struct Part {
     words: Vec<u32>,
 }
 
-impl Class<'_> {
+impl<'a> Class<'a> {
+    fn new(sequences: Sequences, tokens: &'a [Vec<Token>]) -> Self {
+        let of_member = |(rank, rows): &(usize, Vec<u32>)| {
+            let mut by_word: HashMap<u32, Vec<u32>> = HashMap::new();
+            for row in rows {
+                let token = &tokens[*rank][*row as usize];
+                let known = by_word.entry(token.what).or_default();
+                if token.is_tied && known.len() < ROWS {
+                    known.push(*row);
+                }
+            }
+            by_word
+        };
+        let by_word = sequences.iter().map(of_member).collect();
+        Class { sequences, tokens, by_word }
+    }
+
     /// Kinds of kernels, each with the groups of the class.
     fn parts(&self, kernels: &HashMap<u32, Kernel>) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
@@ -207,9 +223,11 @@ impl Class<'_> {
 
     /// The rows of a member that are one of these kinds and tie its group, as far as they are compared.
     fn rows(&self, member: usize, words: &[u32]) -> Vec<Token> {
-        let (rank, rows) = &self.sequences[member];
-        let tokens = rows.iter().map(|row| self.tokens[*rank][*row as usize]);
-        tokens.filter(|token| token.is_tied && words.contains(&token.what)).take(ROWS).collect()
+        let of_words = words.iter().filter_map(|what| self.by_word[member].get(what));
+        let mut rows: Vec<u32> = of_words.flatten().copied().collect();
+        rows.sort_unstable();
+        rows.truncate(ROWS);
+        tokens_of(&self.tokens[self.sequences[member].0], &rows)
     }
 
     fn ranks(&self) -> Vec<usize> {
@@ -229,9 +247,7 @@ impl Class<'_> {
                 _ if is_one => vec![(0..size).collect()],
                 _ => Vec::new(),
             };
-            let is_alone = |member: &usize| !groups.iter().any(|group| group.contains(member));
-            let alone: Vec<usize> = (0..size).filter(is_alone).collect();
-            groups.extend(alone.into_iter().map(|member| vec![member]));
+            groups.extend(alone(&groups, size));
             for group in groups {
                 let gap = Some(gap).filter(|gap| group.len() > 1 && gap.is_finite());
                 found.extend(self.part(&group, &words).map(|sequences| Inferred { sequences, gap }));
@@ -241,11 +257,8 @@ impl Class<'_> {
     }
 
     fn words(&self) -> Vec<u32> {
-        let words_of = |(rank, rows): &(usize, Vec<u32>)| tokens_of(&self.tokens[*rank], rows);
-        let mut words: Vec<u32> = self.sequences.iter().flat_map(words_of).map(|token| token.what).collect();
-        words.sort_unstable();
-        words.dedup();
-        words
+        let words: BTreeSet<u32> = self.by_word.iter().flat_map(HashMap::keys).copied().collect();
+        words.into_iter().collect()
     }
 
     /// The rows of some members that are one of these kinds.
@@ -262,20 +275,15 @@ impl Class<'_> {
     /// Divides the class by the ends of some kinds of kernels.
     fn divide(&self, words: Vec<u32>, Kernel { tolerance, is_exchange }: Kernel) -> Part {
         let members: Vec<Vec<Token>> = (0..self.sequences.len()).map(|member| self.rows(member, &words)).collect();
-        let distances = distances(&members, tolerance);
+        let distances = Distances::measure(&members, tolerance, CLOSE.min(tolerance));
         let part = |division: Division, gap: f64| Part { division, gap, words: words.clone() };
-        let known = distances.iter().flatten().copied().filter(|distance| distance.is_finite());
-        let apart = known.fold(0.0, f64::max);
-        if members.len() > 1 && apart == 0.0 && distances[0][1].is_infinite() {
+        let apart = distances.greatest();
+        if members.len() > 1 && apart == 0.0 && distances.between(0, 1).is_infinite() {
             return part(Division::Unknown, f64::INFINITY);
         }
         if apart <= CLOSE.min(tolerance) {
             return part(Division::One, f64::INFINITY);
         }
-        let width = |group: &[usize]| {
-            let pairs = group.iter().flat_map(|a| group.iter().filter(move |b| a < b).map(move |b| (*a, *b)));
-            pairs.map(|(a, b)| distances[a][b]).fold(0.0, f64::max)
-        };
         let wide = if apart <= tolerance {
             PACE
         } else if members[0].len() < MANY {
@@ -284,23 +292,30 @@ impl Class<'_> {
             1.0
         };
         let proven = |groups: Vec<Near>, wide: f64| {
-            let proven = groups.into_iter().filter(|group| group.gap >= wide && width(&group.members) <= tolerance);
+            let proven = groups.into_iter().filter(|group| group.gap >= wide && group.width <= tolerance);
             let (gaps, groups): (Vec<f64>, Vec<Vec<usize>>) = proven.map(|group| (group.gap, group.members)).unzip();
             let gap = gaps.into_iter().fold(f64::INFINITY, f64::min);
             gap.is_finite().then(|| part(Division::Groups(joined(groups, &members, tolerance)), gap))
         };
-        let between = |a: usize, b: usize| distances[a][b];
-        let all = Nearness::find(members.len(), between).and_then(|found| proven(found.groups, wide));
-        if let Some(part) = all {
+        let found = distances.clear();
+        let all = Some(found.clone()).filter(|found| found.are_most(members.len()));
+        if let Some(part) = all.and_then(|found| proven(found.groups, wide)) {
             return part;
         }
         if apart <= tolerance {
             return part(Division::One, f64::INFINITY);
         }
-        let some = proven(Nearness::clear(members.len(), between).groups, WIDE);
+        let some = proven(found.groups, WIDE);
         let none = if is_exchange { Division::Groups(Vec::new()) } else { Division::Unproven };
         some.unwrap_or_else(|| part(none, f64::INFINITY))
     }
+}
+
+/// The members that are in no group, each alone.
+fn alone(groups: &[Vec<usize>], members: usize) -> Vec<Vec<usize>> {
+    let mut is_alone = vec![true; members];
+    groups.iter().flatten().for_each(|member| is_alone[*member] = false);
+    (0..members).filter(|member| is_alone[*member]).map(|member| vec![member]).collect()
 }
 
 /// The groups with the members that are in none, and groups put together that are one: of many ranks with lost rows, not each was compared
@@ -311,13 +326,14 @@ fn joined(groups: Vec<Vec<usize>>, members: &[Vec<Token>], tolerance: f64) -> Ve
     {
         return groups;
     }
-    let is_alone = |member: &usize| !groups.iter().any(|group| group.contains(member));
-    let alone: Vec<Vec<usize>> = (0..members.len()).filter(is_alone).map(|member| vec![member]).collect();
+    let alone = alone(&groups, members.len());
+    let most = groups.iter().map(Vec::len).max().unwrap_or_default();
     let mut all: Vec<Vec<usize>> = groups.into_iter().chain(alone).collect();
-    let firsts: Vec<usize> = all.iter().map(|group| group[0]).collect();
-    let between = |a: usize, b: usize| exactly(&members[firsts[a]], &members[firsts[b]]);
-    let found = Nearness::clear(all.len(), between);
-    for Near { members: one, gap } in found.groups {
+    let firsts: Vec<Vec<Token>> = all.iter().map(|group| members[group[0]].clone()).collect();
+    let may_have_lost: Vec<bool> = all.iter().map(|group| group.len() < most).collect();
+    let between = |a: usize, b: usize| exactly(&firsts[a], &firsts[b]);
+    let found = clear_by_ends(&firsts, &may_have_lost);
+    for Near { members: one, gap, .. } in found.groups {
         let (first, rest) = (one[0], &one[1..]);
         if gap < WIDE || rest.iter().any(|other| between(first, *other) > tolerance) {
             continue;
@@ -330,81 +346,4 @@ fn joined(groups: Vec<Vec<usize>>, members: &[Vec<Token>], tolerance: f64) -> Ve
     }
     all.retain(|group| group.len() > 1);
     all
-}
-
-/// How far two members are from each other by ends.
-fn exactly(a: &[Token], b: &[Token]) -> f64 {
-    let both = pairs(a, b);
-    distance(both.iter().map(|(i, j)| (a[*i].end, b[*j].end)))
-}
-
-/// How far each two members are from each other: by order, and by ends beside members that order brings near to none.
-fn distances(members: &[Vec<Token>], tolerance: f64) -> Vec<Vec<f64>> {
-    let Some(first) = members.first() else { return Vec::new() };
-    let of_first = |own: &Vec<Token>| {
-        let mut ends = vec![None; first.len()];
-        by_order(first, own, is_same).into_iter().for_each(|(place, at)| ends[place] = Some(own[at].end));
-        ends
-    };
-    let ends: Vec<Vec<Option<i64>>> = members.iter().map(of_first).collect();
-    let mut distances = vec![vec![0.0; members.len()]; members.len()];
-    for a in 0..members.len() {
-        for b in a + 1..members.len() {
-            let both = ends[a].iter().zip(&ends[b]).filter_map(|(a, b)| Some(((*a)?, (*b)?)));
-            let distance = distance(both);
-            (distances[a][b], distances[b][a]) = (distance, distance);
-        }
-    }
-    for a in 0..members.len() {
-        let mut near: Vec<usize> = (0..members.len()).filter(|b| *b != a).collect();
-        near.sort_by(|b, c| distances[a][*b].total_cmp(&distances[a][*c]));
-        if members.len() > NEAR && near.first().is_some_and(|b| distances[a][*b] <= tolerance) {
-            continue;
-        }
-        for b in near.into_iter().take(NEAR) {
-            let distance = exactly(&members[a], &members[b]);
-            if distance < distances[a][b] || distances[a][b].is_infinite() {
-                (distances[a][b], distances[b][a]) = (distance, distance);
-            }
-        }
-    }
-    distances
-}
-
-/// How much the difference between the ends of two ranks' kernels varies beside drift, in ns: its median deviation. Infinite if they have too
-/// few in common.
-fn distance(both: impl Iterator<Item = (i64, i64)> + Clone) -> f64 {
-    if both.clone().nth(FEWEST - 1).is_none() {
-        return f64::INFINITY;
-    }
-    let line = Line::fit(both.clone());
-    median(both.map(|(a, b)| line.residual(a, b).abs()))
-}
-
-/// The difference between two clocks, as it is at most ends.
-#[derive(Default)]
-struct Line {
-    /// An end on both.
-    from: (i64, i64),
-    slope: f64,
-    middle: f64,
-}
-
-impl Line {
-    fn fit(both: impl Iterator<Item = (i64, i64)> + Clone) -> Self {
-        let Some(from) = both.clone().next() else { return Line::default() };
-        let mut line = Line { from, slope: 0.0, middle: 0.0 };
-        let points: Vec<(f64, f64)> =
-            both.map(|(a, b)| (a.saturating_sub(from.0) as f64, line.residual(a, b))).collect();
-        let (early, late) = points.split_at(points.len() / 2);
-        let slope = median(early.iter().zip(late).filter(|(a, b)| b.0 > a.0).map(|(a, b)| (b.1 - a.1) / (b.0 - a.0)));
-        line.slope = if slope.abs() < FASTEST { slope } else { 0.0 };
-        line.middle = median(points.iter().map(|(time, difference)| difference - line.slope * time));
-        line
-    }
-
-    fn residual(&self, a: i64, b: i64) -> f64 {
-        let (a, b) = (a.saturating_sub(self.from.0), b.saturating_sub(self.from.1));
-        b.saturating_sub(a) as f64 - self.slope * a as f64 - self.middle
-    }
 }

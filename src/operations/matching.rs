@@ -6,7 +6,7 @@
 //! inferred from the order and the ends of kernels (`inferred`), and the answer says so.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 use smallvec::{SmallVec, smallvec};
@@ -408,7 +408,8 @@ fn match_group(
     let (heads, mut collectives): (Vec<Token>, Vec<MatchedCollective>) = collectives.into_iter().unzip();
     let here: Vec<u32> = members.iter().map(|rank| ranks[*rank].rank).collect();
     let of_group = name.pair.map_or(name.ranks.clone().unwrap_or_default(), |(from, to)| vec![from, to]);
-    let absent = of_group.into_iter().filter(|rank| !here.contains(rank)).collect();
+    let are_here: HashSet<u32> = here.iter().copied().collect();
+    let absent = of_group.into_iter().filter(|rank| !are_here.contains(rank)).collect();
     if name.ranks.is_none() && name.inferred_from_stream.is_some() {
         name.ranks = Some(here);
     }

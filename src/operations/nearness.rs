@@ -10,6 +10,8 @@
 //! pace. Hence a noisy member is not split off its group: the rest alone would leave it over.
 //!
 //! A set that is one group has no gap inside, and nothing outside by which it could be recognised. "No clear groups" is the answer then.
+//!
+//! Of very many items not all distances are measured, but those of pairs that may be near, and some to others: see [`Nearness::clear_of_pairs`].
 
 /// Members are nearer to each other than to all others by this factor. In simulated sets that are one group, of four to 32 items whose own
 /// noise differs (log-normal, σ 0.5), at most 0.6 % fall into clear groups if distances are of 32 samples, and none if they are of 64;
@@ -19,6 +21,9 @@ const CLEAR: f64 = 1.3;
 /// One item in this many may be in no clear group, and one in any case. If it were any number, one in ten of the simulated sets of 16 items
 /// with 16 samples would have two clear groups.
 const ALONE: usize = 10;
+
+/// Of very many items so many of a cluster are compared with each of another one that joins it, and all of a smaller one.
+const COMPARED: usize = 16;
 
 /// Distances below one nanosecond are no distances: what is equal has a width of this.
 const LEAST: f64 = 1.0;
@@ -30,6 +35,8 @@ pub(crate) struct Near {
     pub(crate) members: Vec<usize>,
     /// The least distance from a member to an item outside, divided by the greatest between two members.
     pub(crate) gap: f64,
+    /// The greatest distance between two members.
+    pub(crate) width: f64,
 }
 
 /// Two or more clear groups.
@@ -43,26 +50,58 @@ pub(crate) struct Nearness {
 
 impl Nearness {
     /// Divides items by the distances between each two of them, in ns; each pair is asked for once, and what cannot be compared is infinitely
-    /// far. `None` if there are no clear groups: then all may be one group, or nothing shows which they are.
+    /// far. `None` if they are not [most](Nearness::are_most).
     pub(crate) fn find(items: usize, distance: impl FnMut(usize, usize) -> f64) -> Option<Self> {
-        let found = Nearness::clear(items, distance);
-        Some(found).filter(|found| found.groups.len() >= 2 && found.alone.len() <= (items / ALONE).max(1))
+        Some(Nearness::clear(items, distance)).filter(|found| found.are_most(items))
+    }
+
+    /// Whether nearly all items are in two or more clear groups. Otherwise all may be one group, or nothing shows which they are.
+    pub(crate) fn are_most(&self, items: usize) -> bool {
+        self.groups.len() >= 2 && self.alone.len() <= (items / ALONE).max(1)
     }
 
     /// The clear groups, however few, which may be chance.
     pub(crate) fn clear(items: usize, distance: impl FnMut(usize, usize) -> f64) -> Self {
         let distances = Matrix::measure(items, distance);
+        Nearness::of_tree(items, distances.spanning_tree(), usize::MAX, |a, b| distances.between(a, b))
+    }
+
+    /// The same by the distances of some pairs, which connect all items: those that may be near, and for each item some to others. The least
+    /// distance to an item outside is that of these pairs, and the greatest between two members is that to members which are far from others.
+    pub(crate) fn clear_of_pairs(
+        items: usize,
+        mut pairs: Vec<(f64, usize, usize)>,
+        distance: impl Fn(usize, usize) -> f64,
+    ) -> Self {
+        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Nearness::of_tree(items, pairs, COMPARED, distance)
+    }
+
+    /// The clear groups by connections, shortest first. Where two clusters meet, so many members of the larger one are compared with each of the
+    /// smaller one.
+    fn of_tree(
+        items: usize,
+        connections: Vec<(f64, usize, usize)>,
+        compared: usize,
+        distance: impl Fn(usize, usize) -> f64,
+    ) -> Self {
         let mut clusters: Vec<Cluster> = (0..items).map(Cluster::single).collect();
         let mut cluster_of: Vec<usize> = (0..items).collect();
-        for (outside, a, b) in distances.spanning_tree() {
-            let (a, b) = (cluster_of[a], cluster_of[b]);
+        for (outside, a, b) in connections {
+            let (mut a, mut b) = (cluster_of[a], cluster_of[b]);
+            if a == b {
+                continue;
+            }
+            if clusters[a].members.len() < clusters[b].members.len() {
+                std::mem::swap(&mut a, &mut b);
+            }
             let [one, other] = [a, b].map(|at| {
                 let mut cluster = std::mem::take(&mut clusters[at]);
                 cluster.close(outside);
                 cluster
             });
             other.members.iter().for_each(|item| cluster_of[*item] = a);
-            clusters[a] = one.join(other, &distances);
+            clusters[a] = one.join(other, compared, &distance);
         }
         let mut groups = clusters.into_iter().max_by_key(|cluster| cluster.members.len()).unwrap_or_default().groups;
         groups.iter_mut().for_each(|group| group.members.sort_unstable());
@@ -79,6 +118,8 @@ struct Cluster {
     members: Vec<usize>,
     /// The greatest distance between two members.
     width: f64,
+    /// Two members with that distance.
+    farthest: [usize; 2],
     /// The smallest clear groups in it.
     groups: Vec<Near>,
     /// How many members these have.
@@ -87,24 +128,33 @@ struct Cluster {
 
 impl Cluster {
     fn single(item: usize) -> Self {
-        Cluster { members: vec![item], ..Cluster::default() }
+        Cluster { members: vec![item], farthest: [item; 2], ..Cluster::default() }
     }
 
     /// The cluster is complete: the nearest item outside is this far.
     fn close(&mut self, outside: f64) {
         let gap = outside / self.width.max(LEAST);
         if self.members.len() > 1 && self.grouped < self.members.len() && gap >= CLEAR {
-            self.groups = vec![Near { members: self.members.clone(), gap }];
+            self.groups = vec![Near { members: self.members.clone(), gap, width: self.width }];
             self.grouped = self.members.len();
         }
     }
 
-    fn join(mut self, mut other: Self, distances: &Matrix) -> Self {
-        for a in &self.members {
-            let farthest = other.members.iter().map(|b| distances.between(*a, *b)).fold(0.0, f64::max);
-            self.width = self.width.max(farthest);
+    /// Joins a cluster that is not larger. Up to `compared` of its own members are compared with each of the other's: all if they are no more,
+    /// otherwise the two that are farthest from each other and others evenly. Noise is of members, so the noisiest make the width of both.
+    fn join(mut self, mut other: Self, compared: usize, distance: impl Fn(usize, usize) -> f64) -> Self {
+        let step = self.members.len().div_ceil(compared.max(1)).max(1);
+        let of_both = if step > 1 { &self.farthest[..] } else { &[] };
+        let own: Vec<usize> = of_both.iter().chain(self.members.iter().step_by(step)).copied().collect();
+        if other.width > self.width {
+            (self.width, self.farthest) = (other.width, other.farthest);
         }
-        self.width = self.width.max(other.width);
+        for (a, b) in own.iter().flat_map(|a| other.members.iter().map(move |b| (*a, *b))) {
+            let of_pair = distance(a, b);
+            if of_pair > self.width {
+                (self.width, self.farthest) = (of_pair, [a, b]);
+            }
+        }
         self.members.append(&mut other.members);
         self.groups.append(&mut other.groups);
         self.grouped += other.grouped;
