@@ -1,7 +1,7 @@
 //! Traces, each loaded, reduced to a part of the answer, and dropped. Several files are read by several threads, so that as many traces are in memory as
 //! there are threads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -388,12 +388,21 @@ impl Run<'_> {
     /// says which of the two is meant.
     fn count_once(&self, answers: &mut ReducedTraces) -> Result<(), RunError> {
         let mut kept: Vec<Reduced> = Vec::new();
+        // By rank and beginning, or end: the first. No two recordings of a rank begin or end at the same nanosecond.
+        let mut known: HashMap<(Option<RankId>, bool, Ns), usize> = HashMap::new();
+        let keep = |trace: Reduced, ends: [_; 2], kept: &mut Vec<Reduced>, known: &mut HashMap<_, usize>| {
+            ends.into_iter().for_each(|end| {
+                known.entry(end).or_insert(kept.len());
+            });
+            kept.push(trace);
+        };
         for trace in std::mem::take(&mut answers.traces) {
             let has_time = trace.span.start < trace.span.end;
-            let Some(first) =
-                kept.iter().find(|first| has_time && first.rank == trace.rank && first.is_of_recording(&trace))
-            else {
-                kept.push(trace);
+            let ends = [(false, trace.span.start), (true, trace.span.end)];
+            let ends = ends.map(|(is_end, time)| (trace.rank, is_end, time));
+            let first = ends.iter().filter_map(|end| known.get(end)).min().filter(|_| has_time);
+            let Some(first) = first.map(|at| &kept[*at]) else {
+                keep(trace, ends, &mut kept, &mut known);
                 continue;
             };
             if (first.span, first.events) == (trace.span, trace.events) {
@@ -410,12 +419,5 @@ impl Run<'_> {
         }
         answers.traces = kept;
         Ok(())
-    }
-}
-
-impl Reduced {
-    /// Whether it begins or ends at the same nanosecond as another: no two recordings of a rank do.
-    fn is_of_recording(&self, other: &Self) -> bool {
-        self.span.start == other.span.start || self.span.end == other.span.end
     }
 }
