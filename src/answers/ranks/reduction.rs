@@ -126,6 +126,16 @@ pub struct ReducedStack {
     pub thread: Option<String>,
 }
 
+/// What distinguishes stacks: the frames, those of the capture and of the forward pass, and the thread.
+pub(super) type StackId<'s> = (&'s [String], Option<&'s [String]>, Option<&'s [String]>, Option<&'s str>);
+
+impl ReducedStack {
+    pub(super) fn id(&self) -> StackId<'_> {
+        let ReducedStack { frames, captured, forward, thread, .. } = self;
+        (frames, captured.as_deref(), forward.as_deref(), thread.as_deref())
+    }
+}
+
 /// A step of training or serving.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {

@@ -17,7 +17,7 @@ use super::data::sums::Sums;
 use super::hidden::{ExposedFor, StackExposure};
 use super::job::{Job, JobError, Refused};
 use super::pipeline::Pipeline;
-use super::reduction::{RankReduction, ReducedStack};
+use super::reduction::{RankReduction, ReducedStack, StackId};
 use super::timeline::{Axis, Spans};
 use super::{hidden, pipeline};
 use crate::answers::damage::Losses;
@@ -492,10 +492,12 @@ impl Deref for AskedPeers<'_> {
 impl StackWaits {
     /// Whether a rank's stack is this one.
     pub(super) fn is_of(&self, of: &ReducedStack) -> bool {
-        of.frames == self.frames
-            && of.captured == self.captured
-            && of.forward == self.forward
-            && of.thread == self.thread
+        of.id() == self.id()
+    }
+
+    fn id(&self) -> StackId<'_> {
+        let StackWaits { frames, captured, forward, thread, .. } = self;
+        (frames, captured.as_deref(), forward.as_deref(), thread.as_deref())
     }
 }
 
@@ -564,9 +566,15 @@ impl Compared {
 
     fn add_exposure(&self, question: &Question<'_>, stacks: &mut [StackWaits]) {
         let reductions = &self.job.reductions;
+        let mut places_of: HashMap<StackId<'_>, usize, FixedState> = HashMap::default();
+        for (at, stack) in stacks.iter().enumerate() {
+            places_of.entry(stack.id()).or_insert(at);
+        }
+        let without_frames = stacks.iter().position(|stack| stack.frames.is_empty());
         // By rank and its stack; that of rows without one is last.
-        let place = |of: Option<&ReducedStack>| {
-            stacks.iter().position(|stack| of.map_or(stack.frames.is_empty(), |of| stack.is_of(of)))
+        let place = |of: Option<&ReducedStack>| match of {
+            Some(of) => places_of.get(&of.id()).copied(),
+            None => without_frames,
         };
         let mut known: HashMap<Option<&ReducedStack>, Option<usize>, FixedState> = HashMap::default();
         let mut places: Vec<Vec<Option<usize>>> = Vec::new();
