@@ -17,8 +17,8 @@ WITH RECURSIVE
     WHERE family IS NOT NULL AND unattributed IS NULL
   ),
   -- Climbs from the last frame of each path, one caller per step.
-  climb (path_id, caller_id, frames) AS (
-    SELECT id, parent_id, name
+  climb (path_id, caller_id, frame, up) AS (
+    SELECT id, parent_id, name, 0
     FROM call_path
     WHERE id IN (
       SELECT path_id FROM launch
@@ -26,12 +26,12 @@ WITH RECURSIVE
       UNION SELECT capture_path_id FROM launch
     )
     UNION ALL
-    SELECT climb.path_id, caller.parent_id, caller.name || ' -> ' || climb.frames
+    SELECT climb.path_id, caller.parent_id, caller.name, climb.up + 1
     FROM climb
     JOIN call_path AS caller ON caller.id = climb.caller_id
   ),
   path AS MATERIALIZED (
-    SELECT path_id, frames FROM climb WHERE caller_id IS NULL
+    SELECT path_id, group_concat(frame, ' -> ' ORDER BY up DESC) AS frames FROM climb GROUP BY path_id
   )
 SELECT
   capture.frames AS capture,

@@ -249,3 +249,31 @@ fn statistics_and_names_are_functions() {
     let wrong = run(&["sql", &trace, "SELECT in_family('x', 'mine')"]);
     assert!(stderr(&wrong).contains("mine"), "{}", stderr(&wrong));
 }
+
+/// A call below thousands of slices that partly overlap has one stack of as many frames: its text is made once, not once for each frame.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_deep_stack_takes_the_memory_of_its_text() {
+    let frames = 16_000;
+    let operator = |at| format!(r#"{{"ph":"X","cat":"cpu_op","name":"o","pid":9,"tid":9,"ts":{at},"dur":{frames}}}"#);
+    let call = format!(
+        r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":{frames}.5,"dur":1,"args":{{"correlation":1}}}}"#
+    );
+    let kernel = format!(
+        r#"{{"ph":"X","cat":"kernel","name":"ncclDevKernel_X","pid":0,"tid":7,"ts":{},"dur":5,"args":{{"correlation":1}}}}"#,
+        frames + 3
+    );
+    let events: Vec<String> = (0..frames).map(operator).chain([call, kernel]).collect();
+    let (_folder, trace) = scratch("deep.json", format!("[{}]", events.join(",")).as_bytes());
+    // 0.7 GB if the text of each length is kept.
+    let script = format!(
+        "ulimit -v 400000; exec {} sql --threads 1 --query stacks {trace} --format json",
+        env!("CARGO_BIN_EXE_nccl-stacks")
+    );
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let stack = answer[0]["stack"].as_str().unwrap();
+    assert!(stack.starts_with("o -> o") && stack.ends_with("cudaLaunchKernel"), "{}", &stack[stack.len() - 40..]);
+    assert_eq!(stack.split(" -> ").count(), frames + 1);
+}
