@@ -18,6 +18,7 @@ use super::output::Output;
 use super::show::Show;
 use super::stop::Stop;
 use super::terminal::say;
+use super::watcher::TERMINAL;
 use super::{entries, notes, opening, typed};
 
 pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
@@ -78,7 +79,7 @@ fn print(
     Drawn { stacks, on_page }: Drawn,
     output: Output,
 ) -> Result<(), Stop> {
-    let report = compared.report();
+    let report = TERMINAL.meanwhile("Rerunning the job", || compared.report());
     damage.iter().for_each(|line| say(line));
     for refused in &report.refused {
         if args.of_ranks.reading.strict {

@@ -38,11 +38,17 @@ pub fn is_part(beginning: &[u8]) -> bool {
 }
 
 impl PartSet {
-    /// Reads files in any order. [`PartSet::unread`] lists those that cannot be used.
-    pub fn read(files: &[PathBuf]) -> Self {
-        let mut set = PartSet::default();
+    /// Reads files in any order. [`PartSet::unread`] lists those that cannot be used. `progress` is given how many bytes of them have been read.
+    pub fn read(files: &[PathBuf], mut progress: impl FnMut(u64)) -> Self {
+        let (mut set, mut before) = (PartSet::default(), 0);
         for file in files {
-            match documents(file) {
+            let mut of_file = 0;
+            let found = documents(file, |bytes| {
+                of_file = bytes;
+                progress(before + bytes);
+            });
+            before += of_file;
+            match found {
                 Ok(found) if found.is_empty() => {
                     let why = "there is no part in it".to_owned();
                     set.unread.push(Unread { file: file.clone(), number: None, why });
@@ -163,13 +169,17 @@ impl PartSet {
 /// A file's documents, each with its number if there are several.
 type Documents = Vec<(Option<usize>, Result<Entry, EntryError>)>;
 
-fn documents(file: &Path) -> io::Result<Documents> {
+fn documents(file: &Path, mut progress: impl FnMut(u64)) -> io::Result<Documents> {
     let mut reader = BufReader::with_capacity(1 << 16, File::open(file)?);
     if reader.fill_buf()?.is_empty() {
         return Err(io::Error::other("it is empty"));
     }
     if reader.fill_buf()?.starts_with(PARQUET) {
-        return of_parquet(reader.into_inner());
+        let file = reader.into_inner();
+        let size = file.metadata()?.len();
+        let found = of_parquet(file)?;
+        progress(size);
+        return Ok(found);
     }
     let mut text = Vec::new();
     reader.read_to_end(&mut text)?;
@@ -177,8 +187,15 @@ fn documents(file: &Path) -> io::Result<Documents> {
     if !text.trim_ascii_start().is_empty() && !text.trim_ascii_start().starts_with(MAGIC.as_bytes()) {
         return Err(io::Error::other(format!("this is not a part: it does not begin with {MAGIC}")));
     }
-    let lines = text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
-    Ok(lines.map(|(at, line)| (Some(at + 1), Entry::of_json(line))).collect())
+    let (mut found, mut taken) = (Vec::new(), 0);
+    for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        if !line.is_empty() {
+            found.push((Some(at + 1), Entry::of_json(line)));
+        }
+        taken += line.len() as u64 + 1;
+        progress(taken);
+    }
+    Ok(found)
 }
 
 #[cfg(feature = "parquet")]

@@ -11,10 +11,12 @@ use super::question::Question;
 use super::ranks::RanksOfFiles;
 use super::reading::Run;
 use super::stacks::StackAnswer;
+use super::watch::Event;
 use crate::answers::ranks::job::{Job, JobError, rank_of};
 use crate::answers::stacks::data::{StackOptions, StackReport};
 use crate::answers::stacks::reduction::StackReduction;
 use crate::document::format::{count, visible};
+use crate::load::Progress;
 use crate::names::frames::UserCode;
 use crate::parts::TracePart;
 use crate::parts::entry::{Entry, StacksOf};
@@ -33,7 +35,9 @@ impl Run<'_> {
     /// Reads parts, and reports what is wrong with them. `asked` are the options that they must have been made with; without any they may be what
     /// they like, if all are the same.
     fn part_set(&self, files: &[PathBuf], asked: Option<&str>) -> Result<PartSet, RunError> {
-        let set = PartSet::read(files);
+        let size = files.iter().map(|file| Some(std::fs::metadata(file).ok()?.len())).sum();
+        let set = PartSet::read(files, |taken| self.report(Event::Progress(Progress { taken, size })));
+        self.report(Event::ReadingEnded);
         let mut questions = set.questions();
         if let Some(asked) = asked {
             questions.retain(|of, _| *of != ASKED_OF_RECORDS);
@@ -108,7 +112,9 @@ impl Run<'_> {
         let mut set = self.part_set(files, asked)?;
         found.damage.extend(damage_of(&set));
         let mut wrong = Vec::new();
+        let parts = set.entries.len();
         for (at, (entry, ranks)) in set.each(self.part_threads(), |entry| entry.ranks()).enumerate() {
+            self.report(Event::Counted { what: "Parts", done: at + 1, of: parts });
             if at % LOOK == LOOK - 1 {
                 memory::fit(&mut found.ranks, self.memory());
             }
@@ -127,6 +133,7 @@ impl Run<'_> {
                 Err(error) => wrong.push((entry.clone(), error.to_string())),
             }
         }
+        self.report(Event::ReadingEnded);
         self.leave_out(&mut set, wrong);
         check_any(&set)?;
         // The traces may have one name on all machines; their parts have not.
@@ -163,19 +170,23 @@ impl Run<'_> {
         let (mut wrong, mut refused) = (Vec::new(), None);
         let is_of_families = question.asked_of_parts().is_some_and(is_of_families);
         let parts = set.each(self.part_threads(), |entry| entry.document::<StacksOf>());
-        let parts = parts.filter_map(|(entry, document)| match document {
-            Ok(StacksOf { stacks, .. }) => {
-                if let (Some(stacks), true) = (&stacks, is_of_families && refused.is_none()) {
-                    refused = refuse_others(entry, question, stacks.kernel_names()).err();
+        let parts = parts.enumerate().filter_map(|(at, (entry, document))| {
+            self.report(Event::Counted { what: "Parts", done: at + 1, of: set.entries.len() });
+            match document {
+                Ok(StacksOf { stacks, .. }) => {
+                    if let (Some(stacks), true) = (&stacks, is_of_families && refused.is_none()) {
+                        refused = refuse_others(entry, question, stacks.kernel_names()).err();
+                    }
+                    stacks
                 }
-                stacks
-            }
-            Err(error) => {
-                wrong.push((entry.clone(), error.to_string()));
-                None::<StackReduction>
+                Err(error) => {
+                    wrong.push((entry.clone(), error.to_string()));
+                    None::<StackReduction>
+                }
             }
         });
         let report = StackReport::merge(parts, &how);
+        self.report(Event::ReadingEnded);
         if let Some(refused) = refused {
             return Err(refused);
         }

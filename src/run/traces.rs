@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::error::RunError;
 use super::inputs::{is_named_like_a_trace, is_read_once};
@@ -188,7 +189,14 @@ impl Run<'_> {
         let threads = self.threads();
         let workers = threads.min(files.len());
         let each = NonZero::new(threads / workers);
-        let answers = in_order(files.len(), workers, |at| self.file(&files[at], false, each, asked));
+        let done = AtomicUsize::new(0);
+        let answers = in_order(files.len(), workers, |at| {
+            let found = self.file(&files[at], false, each, asked);
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            self.report(Event::Counted { what: "Traces", done, of: files.len() });
+            found
+        });
+        self.report(Event::ReadingEnded);
         let (mut found, mut failure) = (ReducedTraces::default(), None);
         for answer in answers {
             match answer {
@@ -255,7 +263,9 @@ impl Run<'_> {
                 }
             },
             |loaded| {
-                self.report(Event::ReadingEnded);
+                if shows_progress {
+                    self.report(Event::ReadingEnded);
+                }
                 match each(loaded) {
                     Ok(()) => ControlFlow::Continue(()),
                     Err(error) => {
@@ -265,7 +275,9 @@ impl Run<'_> {
                 }
             },
         );
-        self.report(Event::ReadingEnded);
+        if shows_progress {
+            self.report(Event::ReadingEnded);
+        }
         match failure {
             Some(error) => Err(error),
             None => {
@@ -414,7 +426,7 @@ impl Run<'_> {
                 let [first, second] = [first, &trace].map(|trace| visible(&trace.title).into_owned());
                 return Err(RunError::RankTwice { rank: rank.0, first, second });
             } else {
-                kept.push(trace);
+                keep(trace, ends, &mut kept, &mut known);
             }
         }
         answers.traces = kept;

@@ -12,8 +12,10 @@ use super::choice::{Again, NotChosen, WindowChoice};
 /// Something that a run reports.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// How far the only trace has been read, or all records.
+    /// How far the only input has been read, all records, or all files of parts.
     Progress(Progress),
+    /// How many of several files, or of the parts in them, have been reduced to what an answer needs.
+    Counted { what: &'static str, done: usize, of: usize },
     /// Reading ended, or pauses for an answer.
     ReadingEnded,
     /// A trace was loaded, or several into one store.
