@@ -336,22 +336,37 @@ mod tests {
         found.groups.iter().map(|group| group.members.clone()).collect()
     }
 
+    /// How many fours are groups. No group has members of two.
+    fn whole(found: &Nearness) -> usize {
+        let groups = groups(found);
+        assert!(groups.iter().all(|group| group.iter().all(|member| member / 4 == group[0] / 4)), "{groups:?}");
+        groups.iter().filter(|group| group.len() == 4).count()
+    }
+
     #[test]
-    fn many_ranks_are_grouped_as_few_by_comparisons_that_grow_with_them() {
+    fn many_ranks_are_grouped_by_comparisons_that_grow_with_them() {
         let mut random = Random(9);
-        for count in [FEW, FEW + 4, 2_048, 8_192] {
+        for count in [FEW + 4, 3_072] {
             let members = members(count, &mut random);
             let found = Distances::measure(&members, 2_000.0, 1_000.0);
-            let expected: Vec<Vec<usize>> = (0..count).step_by(4).map(|at| (at..at + 4).collect()).collect();
-            assert_eq!(groups(&found.clear()), expected, "{count}");
+            // In one of a hundred fours noise makes pairs.
+            assert!(whole(&found.clear()) * 100 >= 98 * count / 4, "{} of {}", whole(&found.clear()), count / 4);
             assert!(found.greatest() > 5_000.0);
-            match found {
-                Distances::All(_) => assert_eq!(count, FEW),
-                Distances::Some(sample) => {
-                    assert!(sample.pairs.len() <= 32 * count, "{} of {count}", sample.pairs.len())
-                }
-            }
+            let Distances::Some(sample) = found else { panic!("{count} are many") };
+            assert!(sample.pairs.len() <= 32 * count, "{} of {count}", sample.pairs.len());
         }
+    }
+
+    #[test]
+    fn many_ranks_are_grouped_as_if_each_was_compared_with_each() {
+        let members = members(FEW + 32, &mut Random(6));
+        let found = Distances::measure(&members, 2_000.0, 1_000.0).clear();
+        let exact = Distances::All(all(&members, 2_000.0)).clear();
+        assert_eq!(groups(&found), groups(&exact));
+        // The nearest of all is hardly nearer than the nearest of those that were compared.
+        let gaps = found.groups.iter().zip(&exact.groups).map(|(found, exact)| found.gap / exact.gap);
+        let gaps: Vec<f64> = gaps.collect();
+        assert!(gaps.iter().all(|of| (1.0..1.5).contains(of)), "{gaps:?}");
     }
 
     #[test]
@@ -361,13 +376,9 @@ mod tests {
             members[lacking].remove(20);
         }
         let found = Distances::measure(&members, 2_000.0, 1_000.0);
-        let expected: Vec<Vec<usize>> = (0..members.len()).step_by(4).map(|at| (at..at + 4).collect()).collect();
-        let whole = groups(&found.clear());
-        // By order they are near to none; by ends only to those that they happen to be compared with.
-        assert!(
-            whole.len() >= expected.len() - 3
-                && whole.iter().all(|group| group.windows(2).all(|two| two[0] / 4 == two[1] / 4))
-        );
+        let found = found.clear();
+        // By order they are near to none; by ends to those that they happen to be compared with.
+        assert!(whole(&found) * 100 >= 96 * members.len() / 4, "{}", whole(&found));
     }
 
     #[test]
