@@ -87,9 +87,10 @@ impl<'a, 'q> Culprits<'a, 'q> {
         [base, cured]: [&'a Times; 2],
         places: Option<&[usize]>,
     ) -> Self {
+        let are_late: BTreeSet<&usize> = set.iter().collect();
         let nodes = |places: &[usize]| {
             let members = places.iter().flat_map(|at| question.peers.members(*at));
-            let own = members.filter(|(rank, _)| set.contains(&(*rank as usize)));
+            let own = members.filter(|(rank, _)| are_late.contains(&(*rank as usize)));
             own.filter_map(|(_, node)| question.interval(*node as usize)).collect()
         };
         Culprits { question, set, part, base, cured, intervals: places.map(nodes) }

@@ -228,30 +228,30 @@ impl Search<'_, '_> {
     /// those that would be named by the model.
     fn sizes(&self, sets: &Sets, is_large: bool) -> Vec<usize> {
         if is_large {
-            let best = |(at, of): (usize, &Vec<(i64, Vec<usize>)>)| {
-                let (saves, set) = of.first()?.clone();
-                Some(Best { size: at + 1, saves, set, by_chance: 0, threshold: 0 })
-            };
-            let best: Vec<Best> = sets.iter().enumerate().filter_map(best).collect();
-            return self.contested(&best, &(1..=sets.len()).collect::<Vec<_>>(), false);
+            let best =
+                |size: usize| Some(Best { size, saves: sets.gain(size)?, set: Vec::new(), by_chance: 0, threshold: 0 });
+            let best: Vec<Best> = (1..=sets.sizes()).filter_map(best).collect();
+            return self.contested(&best, &(1..=sets.sizes()).collect::<Vec<_>>(), false);
         }
-        if sets.len() <= SIZES + 2 {
-            return (1..=sets.len()).collect();
+        if sets.sizes() <= SIZES + 2 {
+            return (1..=sets.sizes()).collect();
         }
-        let gain = |size: usize| sets[size - 1].first().map_or(0, |(gain, _)| *gain);
-        let mut by_gain: Vec<usize> = (2..sets.len()).collect();
+        let gain = |size: usize| sets.gain(size).unwrap_or_default();
+        let mut by_gain: Vec<usize> = (2..sets.sizes()).collect();
         by_gain.sort_by_key(|size| (std::cmp::Reverse(gain(*size) - gain(*size - 1)), *size));
-        let mut sizes: Vec<usize> = by_gain.into_iter().take(SIZES).chain([1, sets.len()]).collect();
+        let mut sizes: Vec<usize> = by_gain.into_iter().take(SIZES).chain([1, sets.sizes()]).collect();
         sizes.sort_unstable();
         sizes.dedup();
         sizes
     }
 
-    /// Of the sizes that may be found those that would be named: the smallest with nearly all of the most, of few ranks and of many, and the ones with the most. If only
+    /// Of the sizes that may be found, ascending, those that would be named: the smallest with nearly all of the most, of few ranks and of many, and the ones with the most. If only
     /// the likeliest are asked, then the smallest of few ranks, and of many if it would be said beside that.
     fn contested(&self, best: &[Best], sizes: &[usize], is_likeliest: bool) -> Vec<usize> {
-        let (few, many): (Vec<&Best>, Vec<&Best>) =
-            best.iter().filter(|of| sizes.contains(&of.size)).partition(|of| of.size * 2 <= self.ranks.len());
+        let (few, many): (Vec<&Best>, Vec<&Best>) = best
+            .iter()
+            .filter(|of| sizes.binary_search(&of.size).is_ok())
+            .partition(|of| of.size * 2 <= self.ranks.len());
         let [least, most] = [&few, &many].map(|of| smallest(of));
         let is_more = |of: &&Best| least.is_none_or(|least| of.saves as f64 >= MORE * least.saves as f64);
         let most = if is_likeliest { most.filter(is_more) } else { most };
@@ -266,21 +266,21 @@ impl Search<'_, '_> {
 
     /// What the best set of each of these sizes saves, of each of some runs. Each is with when it ends and its sets.
     fn saved(&self, runs: &[(&Times, i64, Sets)], sizes: &[usize]) -> Vec<Vec<Best>> {
-        let mut asked: Vec<(usize, usize, &Vec<usize>)> = Vec::new();
+        let mut asked: Vec<(usize, usize, Vec<usize>)> = Vec::new();
         for (run, (.., sets)) in runs.iter().enumerate() {
-            asked.extend(sizes.iter().flat_map(|size| sets[size - 1].iter().map(move |(_, set)| (run, *size, set))));
+            asked.extend(sizes.iter().flat_map(|size| sets.of(*size).into_iter().map(move |set| (run, *size, set))));
         }
         let ends = self.question.ends(asked.len(), |at| {
-            let (run, _, set) = asked[at];
-            self.question.like_peers(runs[run].0.clone(), set, self.part)
+            let (run, _, set) = &asked[at];
+            self.question.like_peers(runs[*run].0.clone(), set, self.part)
         });
         let mut found: Vec<Vec<Best>> = runs.iter().map(|_| Vec::new()).collect();
         for ((run, size, set), of) in asked.into_iter().zip(ends) {
             let (best, saves) = (&mut found[run], runs[run].1 - of);
             match best.last_mut() {
                 Some(known) if known.size == size && known.saves >= saves => {}
-                Some(known) if known.size == size => (known.saves, known.set) = (saves, set.clone()),
-                _ => best.push(Best { size, saves, set: set.clone(), by_chance: 0, threshold: 0 }),
+                Some(known) if known.size == size => (known.saves, known.set) = (saves, set),
+                _ => best.push(Best { size, saves, set, by_chance: 0, threshold: 0 }),
             }
         }
         found

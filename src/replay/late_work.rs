@@ -1,6 +1,6 @@
 //! Looks for ranks that make a job longer: by when they begin, by calls of their own, and by the work of a part, each without what was found before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -198,7 +198,8 @@ impl LateSearch<'_, '_> {
             found.extend(works.into_iter().map(|(of, _)| of));
             // What else these ranks do is asked again without what they did at a few places.
             if first.places.is_empty() {
-                ranks.retain(|rank| !first.set.contains(rank));
+                let are_late: BTreeSet<&usize> = first.set.iter().collect();
+                ranks.retain(|rank| !are_late.contains(rank));
                 if standouts.len() > 1 || first.standing == Standing::Slower {
                     break;
                 }
@@ -248,7 +249,9 @@ impl LateSearch<'_, '_> {
     /// Peers that take about as much longer than the others as the set does.
     fn as_slow(&self, set: &[usize], base: &Times) -> Vec<u32> {
         let question = self.question;
-        let others: Vec<usize> = question.peers.with_peers().into_iter().filter(|rank| !set.contains(rank)).collect();
+        let are_late: BTreeSet<&usize> = set.iter().collect();
+        let others: Vec<usize> =
+            question.peers.with_peers().into_iter().filter(|rank| !are_late.contains(rank)).collect();
         if others.len() < 3 {
             return Vec::new();
         }
@@ -276,7 +279,9 @@ impl LateSearch<'_, '_> {
         let like = |rank: usize| {
             (question.peers.alike.class[rank], (extent == Extent::Begin).then(|| question.job.clocks[rank]))
         };
-        let is_peer = |rank: &usize| !set.contains(rank) && set.iter().any(|of| like(*of) == like(*rank));
+        let are_late: BTreeSet<&usize> = set.iter().collect();
+        let of_set: BTreeSet<_> = set.iter().map(|rank| like(*rank)).collect();
+        let is_peer = |rank: &usize| !are_late.contains(rank) && of_set.contains(&like(*rank));
         LateWork {
             ranks: set.iter().map(|rank| *rank as u32).collect(),
             peers: (0..question.ranks.len()).filter(is_peer).map(|rank| rank as u32).collect(),
@@ -336,9 +341,8 @@ impl Question<'_> {
         if self.job.profiled_from.iter().all(Option::is_some) {
             return Vec::new();
         }
-        let begins = self.begins(&self.job.times);
-        let late = |rank: usize| (self.late(&begins, rank, &[rank]), rank);
-        let mut found: Vec<(i64, usize)> = self.peers.with_peers().into_iter().map(late).collect();
+        let late = self.each_late(&self.begins(&self.job.times));
+        let mut found: Vec<(i64, usize)> = self.peers.with_peers().into_iter().map(|rank| (late[rank], rank)).collect();
         found.retain(|(late, _)| *late > least);
         found.sort_by_key(|(late, rank)| (std::cmp::Reverse(*late), *rank));
         found.into_iter().map(|(_, rank)| rank).collect()

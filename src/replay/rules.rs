@@ -1,5 +1,7 @@
 //! What can be different in a rerun: the times of a job in which one thing is.
 
+use std::collections::BTreeMap;
+
 use super::job::{Node, Role, Times};
 use super::peers::Part;
 use super::question::{LessWork, Question, each};
@@ -103,6 +105,27 @@ impl Question<'_> {
         let mut examples: Vec<Ns> = examples.into_iter().filter_map(|other| begins[other].map(Ns)).collect();
         let begin = begins[rank].filter(|_| !examples.is_empty());
         begin.map_or(0, |begin| (begin - median_time(&mut examples).0).max(0))
+    }
+
+    /// By rank: how much later it begins than its peers, as [`late`](Self::late) says of it alone.
+    pub(super) fn each_late(&self, begins: &[Option<i64>]) -> Vec<i64> {
+        let mut of_peers: BTreeMap<_, Vec<(i64, usize)>> = BTreeMap::new();
+        for (rank, begin) in begins.iter().enumerate() {
+            let of_peers = of_peers.entry((self.peers.alike.class[rank], self.job.clocks[rank])).or_default();
+            of_peers.extend(begin.map(|begin| (begin, rank)));
+        }
+        let mut late = vec![0; begins.len()];
+        for mut of_peers in of_peers.into_values().filter(|of_peers| of_peers.len() > 1) {
+            of_peers.sort_unstable();
+            for (at, (begin, rank)) in of_peers.iter().enumerate() {
+                // The median of the others.
+                let other = |place: usize| of_peers[place + usize::from(place >= at)].0;
+                let others = of_peers.len() - 1;
+                let usual = other((others - 1) / 2).midpoint(other(others / 2));
+                late[*rank] = (begin - usual).max(0);
+            }
+        }
+        late
     }
 
     /// By rank: when the first of its threads begins.
