@@ -39,15 +39,20 @@ impl<'a> Side<'a> {
             group.members.iter().enumerate().for_each(|(member, rank)| groups[*rank].push((group, member)));
         }
         for own in groups {
+            // Most ranks have the last collective of each of their groups.
+            let after: Vec<_> = own.iter().copied().map(|(group, member)| self.after(group, member)).collect();
+            if after.iter().all(Vec::is_empty) {
+                continue;
+            }
             let reached = self.reached(&own);
-            for (group, member) in own {
+            for ((group, _), after) in own.into_iter().zip(after) {
                 let is_after = |collective: &&MatchedCollective| {
                     let others = self.starts(group, collective);
                     let known: Vec<bool> = others.filter_map(|(rank, start)| Some(start > reached[rank]?)).collect();
                     !known.is_empty() && known.into_iter().all(|is_after| is_after)
                 };
                 // The first decides: those after it are later still.
-                let first = self.after(group, member).into_iter().find(is_after);
+                let first = after.into_iter().find(is_after);
                 for (rank, start) in first.into_iter().flat_map(|collective| self.starts(group, collective)) {
                     outside[rank] = outside[rank].min(start);
                 }

@@ -4,7 +4,7 @@
 //! besides its kernels and the transfers that run alone. Where one kernel carries out several messages, it waits
 //! for the stage whose side of one of them starts last.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
@@ -130,11 +130,14 @@ impl Pipeline {
     /// Asks what the job would take if all stages computed equally long. `ranks` are the numbers of ranks.
     pub(super) fn balance(&mut self, question: &Question<'_>, ranks: &[u32]) {
         let mut times = question.job.times.clone();
-        let factor = |rank: usize| {
-            let stage = self.stages.iter().position(|stage| stage.ranks.contains(&ranks[rank]));
-            stage.map_or(1.0, |stage| 1.0 / self.computes(stage).1.max(f64::MIN_POSITIVE))
-        };
-        question.scale(&mut times, Part::Gpu, factor);
+        let mut factors: HashMap<u32, f64> = HashMap::new();
+        for (at, stage) in self.stages.iter().enumerate() {
+            let factor = 1.0 / self.computes(at).1.max(f64::MIN_POSITIVE);
+            stage.ranks.iter().for_each(|rank| {
+                factors.entry(*rank).or_insert(factor);
+            });
+        }
+        question.scale(&mut times, Part::Gpu, |rank| factors.get(&ranks[rank]).copied().unwrap_or(1.0));
         self.balanced_saves_ns = Some(question.saves(times));
     }
 
