@@ -18,7 +18,7 @@ use super::output::Output;
 use super::show::Show;
 use super::stop::Stop;
 use super::terminal::say;
-use super::watcher::TERMINAL;
+use super::watcher::{RERUNNING, TERMINAL};
 use super::{entries, notes, opening, typed};
 
 pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
@@ -79,7 +79,7 @@ fn print(
     Drawn { stacks, on_page }: Drawn,
     output: Output,
 ) -> Result<(), Stop> {
-    let report = TERMINAL.meanwhile("Rerunning the job", || compared.report());
+    let report = TERMINAL.meanwhile(RERUNNING, || compared.report());
     damage.iter().for_each(|line| say(line));
     for refused in &report.refused {
         if args.of_ranks.reading.strict {
@@ -123,7 +123,7 @@ pub(super) fn compared(
     clock: ClockMode,
     (damage, is_damaged, what): (&[String], bool, &str),
 ) -> Result<Compared, Stop> {
-    run.compare(ranks, clock).map_err(|error| match error {
+    TERMINAL.meanwhile("Comparing the ranks", || run.compare(ranks, clock)).map_err(|error| match error {
         RunError::NoCollective { is_damaged: of_ranks } => {
             damage.iter().for_each(|line| say(line));
             let nothing = format!("Nothing found: no {what} ran in the window of any trace.");

@@ -17,6 +17,9 @@ use super::{notes, picker};
 /// How often what turns while the program computes is drawn anew.
 const TURN: Duration = Duration::from_millis(100);
 
+/// What most of the time of a comparison of ranks is spent on.
+pub(super) const RERUNNING: &str = "Rerunning the job";
+
 /// The terminal, with the bar that shows how much has been read.
 pub(super) struct Terminal(Mutex<Option<ProgressBar>>);
 

@@ -13,6 +13,7 @@ use super::ranks::compared;
 use super::show::Show;
 use super::stop::Stop;
 use super::terminal::say;
+use super::watcher::{RERUNNING, TERMINAL};
 
 pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
     let show = Show::new::<WhatIfAnswer<'_>>(&args.answering, Form::Text, args.color, &args.of_ranks.reading)?;
@@ -26,9 +27,8 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
     let what = opening::what(&args.of_ranks.selection);
     let compared = compared(run, ranks, question.clock, (&damage, is_damaged, what))?;
     damage.iter().for_each(|line| say(line));
-    let found = compared
-        .what_if(&args.rules, if show.form == Form::Perfetto { Also::Slices(None) } else { Also::Nothing })
-        .map_err(Failure::Rule)?;
+    let also = if show.form == Form::Perfetto { Also::Slices(None) } else { Also::Nothing };
+    let found = TERMINAL.meanwhile(RERUNNING, || compared.what_if(&args.rules, also)).map_err(Failure::Rule)?;
     if let Some(large) = &compared.too_large {
         return Err(Failure::TooLarge(too_large(large)).into());
     }
