@@ -316,7 +316,7 @@ impl Line {
 mod tests {
     use super::*;
 
-    /// Ranks of groups of four, each on a clock of its own. The ends of a group vary by 200 ns, and each group is up to 40 us behind at any kernel.
+    /// Ranks of groups of four, each on a clock of its own. The ends of a group vary by 200 ns, and each group is up to 40 us late at any kernel.
     fn members(count: usize, random: &mut Random) -> Vec<Vec<Token>> {
         let mut all = Vec::new();
         let mut ends: Vec<f64> = Vec::new();
