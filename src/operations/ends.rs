@@ -17,7 +17,7 @@ use crate::statistics::middle;
 pub(super) const ROWS: usize = 128;
 
 /// Of more members than this not each is compared with each.
-const FEW: usize = 512;
+const FEW: usize = 256;
 
 /// With fewer ends in common a line fits any differences.
 const FEWEST: usize = 8;
