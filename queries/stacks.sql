@@ -31,7 +31,10 @@ WITH RECURSIVE
     JOIN call_path AS caller ON caller.id = climb.caller_id
   ),
   path AS MATERIALIZED (
-    SELECT path_id, group_concat(frame, ' -> ' ORDER BY up DESC) AS frames FROM climb GROUP BY path_id
+    -- group_concat takes rows as they come: an ORDER BY within it needs SQLite 3.44.
+    SELECT path_id, group_concat(frame, ' -> ') AS frames
+    FROM (SELECT path_id, frame FROM climb ORDER BY path_id, up DESC)
+    GROUP BY path_id
   )
 SELECT
   capture.frames AS capture,

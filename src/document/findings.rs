@@ -12,7 +12,7 @@ use crate::time::Ns;
 /// The most findings that people see at first.
 pub(crate) const FINDINGS: usize = 3;
 
-/// A smaller share of the time is no finding.
+/// A smaller share of the time is no finding: reruns of real jobs are wrong by up to that.
 pub(crate) const LEAST: f64 = 0.003;
 
 /// The mark of a finding in text, and the indent of what follows it.

@@ -338,10 +338,7 @@ fn steps_are_compared_not_sums() {
     for sentence in VERDICT.lines().chain(["Per step: 2 steps before, 3 after."]) {
         assert!(page.contains(&format!("<p>{sentence}</p>")), "no {sentence} in {page:.3000}");
     }
-    assert!(
-        page.contains("Exposed time of these kernels: 50.0 µs → 60.0 µs, +10.0 µs (+20.0 %)."),
-        "{page:.3000}"
-    );
+    assert!(page.contains("Exposed time of these kernels: 50.0 µs → 60.0 µs, +10.0 µs (+20.0 %)."), "{page:.3000}");
 }
 
 #[test]

@@ -220,10 +220,10 @@ fn a_narrow_screen_has_fewer_columns() {
     let beside = [&all[..], &["called from, innermost first"]].concat();
     assert_eq!(columns(None), beside);
     assert_eq!(columns(Some(132)), beside);
-    assert_eq!(columns(Some(110)), all);
-    assert_eq!(columns(Some(57)), ["#", "count", "GPU time", "share", "exposed"]);
+    assert_eq!(columns(Some(100)), all);
+    assert_eq!(columns(Some(45)), ["#", "count", "GPU time", "share", "exposed"]);
     assert_eq!(columns(Some(10)), ["#", "count", "GPU time"]);
-    let text = table(&report, Some(57));
+    let text = table(&report, Some(45));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[1], " 1      4  500.0 µs  25.0 %  200.0 µs");
     assert_eq!(lines[2..4], ["    model.py(50): backward", "    train.py(10): main"]);

@@ -152,10 +152,7 @@ fn the_autograd_thread_and_launches_before_the_trace() {
         notes.contains("Coverage: 15 of 18 kernels attributed: 15 by correlation; 3 without a launch\n"),
         "{notes}"
     );
-    assert!(
-        notes.contains("Without a launch: 3 kernels (582.1 µs), launched before recording began\n"),
-        "{notes}"
-    );
+    assert!(notes.contains("Without a launch: 3 kernels (582.1 µs), launched before recording began\n"), "{notes}");
 }
 
 #[test]
@@ -199,8 +196,8 @@ fn several_matches_without_a_terminal_are_listed() {
         let rows: Vec<Vec<&str>> =
             text.lines().rev().take(3).map(|line| line.split_whitespace().take(5).collect()).collect();
         assert_eq!(rows[2], ["0", "1000000", "300.0", "µs", "1"]);
-        assert_eq!(rows[1], ["1", "2000000", "400.000", "µs", "2"]);
-        assert_eq!(rows[0], ["2", "3000000", "200.000", "µs", "0"]);
+        assert_eq!(rows[1], ["1", "2000000", "400.0", "µs", "2"]);
+        assert_eq!(rows[0], ["2", "3000000", "200.0", "µs", "0"]);
     }
     let output = run(&[&trace, "--interactive"]);
     assert_eq!(output.status.code(), Some(2));
@@ -284,10 +281,7 @@ fn shares_are_of_what_the_window_launched() {
     assert!(by_kernel.is_null(), "no collective starts in the second step: {by_kernel}");
     let first = ["--function-name", "step 1", "--window-on", "kernel"];
     let text = stdout(&run(&[&[trace.as_str()], &first[..]].concat()));
-    assert!(
-        text.starts_with("Collectives take 50.0 µs of 100.0 µs (50.0 %), all of it exposed"),
-        "{text}"
-    );
+    assert!(text.starts_with("Collectives take 50.0 µs of 100.0 µs (50.0 %), all of it exposed"), "{text}");
     assert!(text.contains("1 kernel  GPU 110.0 µs (50.0 %)"), "{text}");
 }
 
@@ -334,7 +328,10 @@ fn nothing_found_and_why() {
     assert!(stderr(&unlinked).contains("2 kernels ran in the window, but no call in the trace is tied to them"));
     assert!(stderr(&unlinked).contains("     1  cudaGraphLaunch"), "{}", stderr(&unlinked));
     let answer = stdout(&unlinked);
-    assert!(answer.contains("\nCollectives take 70.0 µs (20.0 %), all of it exposed"), "what they cost is known all the same: {answer}");
+    assert!(
+        answer.contains("\nCollectives take 70.0 µs (20.0 %), all of it exposed"),
+        "what they cost is known all the same: {answer}"
+    );
     assert!(answer.contains("\n window      ") && answer.contains("  ncclDevKernel_"), "{answer}");
 
     let related = run(&[&testdata("sglang_decode.json.gz"), "--kernel-name", "ncclDevKernel_SendRecv"]);

@@ -293,8 +293,9 @@ fn no_collective_is_said_where_nothing_of_the_kind_is() {
     assert_eq!(possible.status.code(), Some(0), "{}", stderr(&possible));
     let shown = stdout(&possible);
     assert!(
-        shown.starts_with("No kernel of a known collective ran during the window.\nThe GPU is idle for 66.7 % of 240.0 µs: ")
-            && shown.contains("\n1 kernel (60.0 µs) is possibly"),
+        shown.starts_with(
+            "No kernel of a known collective ran during the window.\nThe GPU is idle for 66.7 % of 240.0 µs: "
+        ) && shown.contains("\n1 kernel (60.0 µs) is possibly"),
         "{shown}"
     );
     assert!(

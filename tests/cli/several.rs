@@ -191,8 +191,7 @@ fn all_libraries_are_asked_for_and_a_narrowed_answer_says_what_it_leaves_out() {
         json!({"collectives_ns": 100_000, "families": [], "fused_ns": 0, "possibly_communication": []})
     );
     let text = stdout(&run(&[&trace, "--family", "nccl,rccl"]));
-    let want =
-        "90.0 µs of 100.0 µs of communication is in kernels that are not asked for: custom-allreduce 90.0 µs.";
+    let want = "90.0 µs of 100.0 µs of communication is in kernels that are not asked for: custom-allreduce 90.0 µs.";
     assert!(text.contains(want), "{text}");
     assert!(
         text.contains("100.0 % of the exposed time of the kernels asked for (10.0 µs) comes from one stack"),

@@ -37,7 +37,7 @@ const MARKS: (&str, &str) = ("NCCL_STACKS_PAGER", "sed 's/^/paged: /'");
 fn a_long_answer_goes_through_the_pager() {
     let (code, shown) = answer(&[], &[MARKS], 10);
     assert_eq!(code, Some(0));
-    assert!(shown.starts_with("paged: Collectives ran for") || shown.starts_with("paged: \u{1b}["), "{shown}");
+    assert!(shown.starts_with("paged: The GPU is idle for") || shown.starts_with("paged: \u{1b}["), "{shown}");
     let lines = shown.lines().count();
     assert!(lines > 20 && shown.matches("paged: ").count() == lines, "{shown}");
     assert!(shown.contains("\u{1b}["), "colours stay: {shown:?}");
@@ -58,7 +58,7 @@ fn a_long_answer_goes_through_the_pager() {
 #[test]
 fn no_pager_where_it_is_not_wanted() {
     let plain = answer(&["--no-pager"], &[MARKS], 10);
-    assert!(plain.0 == Some(0) && plain.1.contains("Collectives ran for") && !plain.1.contains("paged"), "{plain:?}");
+    assert!(plain.0 == Some(0) && plain.1.contains("The GPU is idle for") && !plain.1.contains("paged"), "{plain:?}");
     let file = tempfile::tempdir().unwrap();
     let file = file.path().join("answer.txt");
     for (args, variables, lines) in [
@@ -77,7 +77,7 @@ fn no_pager_where_it_is_not_wanted() {
             assert!(shown.ends_with(&plain.1), "{variables:?}: {shown}");
         }
     }
-    assert!(std::fs::read_to_string(&file).unwrap().contains("Collectives ran for"));
+    assert!(std::fs::read_to_string(&file).unwrap().contains("The GPU is idle for"));
     // Not in a pipe.
     assert!(!stdout(&run(&[&testdata("sglang_decode.json.gz")])).contains("paged"));
 }

@@ -154,11 +154,7 @@ fn kernels_of_other_programs_are_read() {
     }
     // JAX's times are microseconds, whatever its header displays: 4 ms on each of two GPUs.
     let jax = run(&[&testdata("traces/20_jax_gpu.json")]);
-    assert!(
-        !stderr(&jax).contains("nanoseconds") && stdout(&jax).contains("Of 8.00 ms on 2 GPUs"),
-        "{}",
-        stderr(&jax)
-    );
+    assert!(!stderr(&jax).contains("nanoseconds") && stdout(&jax).contains("Of 8.00 ms on 2 GPUs"), "{}", stderr(&jax));
 }
 
 /// A file without kernels that can be read is called what it is, with what to record instead. Only a trace of PyTorch's profiler is asked about its activities.

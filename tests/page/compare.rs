@@ -192,9 +192,8 @@ fn two_runs_have_a_bar_each() {
         "[...document.querySelectorAll('#picture .bars li')].map((of) => of.innerText.replaceAll('\\n', ' ') + ': ' +
             of.querySelector('[role=img]').getAttribute('aria-label'))",
     );
-    let of = |side: &str| {
-        format!("{side} 2.26 ms: {side}: transfer 203.2 µs (9.0 %), waiting for a rank 2.06 ms (91.0 %)")
-    };
+    let of =
+        |side: &str| format!("{side} 2.26 ms: {side}: transfer 203.2 µs (9.0 %), waiting for a rank 2.06 ms (91.0 %)");
     assert_eq!(bars, [of("before"), of("after")]);
     tab.assert_quiet();
 }

@@ -160,7 +160,7 @@ fn a_slow_cpu_is_named_and_no_function() {
     assert!((14_000_000..17_500_000).contains(&first["saves_ns"].as_i64().unwrap()), "{first}");
     let verdict = verdict_of(&report);
     assert!(
-        verdict.contains("; with the CPUs of ranks 0 and 1 as fast as those of ranks 2 and 3, it would take "),
+        verdict.contains(" With the CPUs of ranks 0 and 1 as fast as those of ranks 2 and 3, a step would take "),
         "{verdict}"
     );
     assert!(verdict.contains("no function has most of that"), "{verdict}");
@@ -299,7 +299,7 @@ fn kernels_without_launches_are_matched() {
 fn a_path_of_cpus_is_no_reason_where_gpus_take_as_long() {
     let Some(shared) = shared() else { return };
     let said = |set: &str| stdout(&run(&["ranks", "--quiet", &pattern(&shared, set)]));
-    let reasons = ["job would be 9.1 % shorter", "of the critical path is CPU\n"];
+    let reasons = ["job would be 9.1 % shorter", "% of the critical path is CPU."];
     for (set, expected) in [(SET_F, [true, false]), (SET_A, [false, true])] {
         let text = said(set);
         assert_eq!(reasons.map(|reason| text.contains(reason)), expected, "{set}: {text}");

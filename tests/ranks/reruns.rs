@@ -335,8 +335,8 @@ fn a_set_that_is_a_group_or_on_a_host_is_called_so() {
 fn a_rank_alone_is_rerun_without_its_collectives() {
     let alone = stdout(&run(&["ranks", &testdata("ranks/rank0.json.gz"), "--quiet"]));
     let all = stdout(&run(&["ranks", &testdata("ranks"), "--quiet"]));
-    assert!(alone.contains("; without it the job would be ") && !alone.contains("without its transfer"), "{alone}");
-    assert!(all.contains("; without its transfer the job would be ") && !all.contains("without it the job"), "{all}");
+    assert!(alone.contains(" Without it the job would be ") && !alone.contains("With a free transfer"), "{alone}");
+    assert!(all.contains(" With a free transfer the job would be ") && !all.contains("Without it the job"), "{all}");
 }
 
 /// Four ranks of which the last takes two milliseconds longer in a function in each step.

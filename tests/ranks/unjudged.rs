@@ -170,7 +170,7 @@ fn with_mscclpp(files: &Files, folder: &str, is_other: fn(usize) -> bool) -> (Ve
 #[test]
 fn kernels_that_show_nothing_are_said_in_the_verdict() {
     let files = Files::new(&Job { graphs: true, ..late() });
-    let millis = |nanos: i64| format!("{:.3} ms", nanos as f64 / 1e6);
+    let millis = |nanos: i64| format!("{:.2} ms", nanos as f64 / 1e6);
     let (traces, other, all) = with_mscclpp(&files, "mixed", |number| number % 3 != 0);
     let mixed = answer(&traces, &[]);
     let said = format!(
@@ -349,12 +349,10 @@ fn a_rank_that_receives_more_is_no_slow_one() {
             continue;
         }
         let answer = answer(&traces, &[]);
-        let found = &answer["findings"][0];
-        assert_eq!(
-            (&found["what"], &found["place"]["ranks"]),
-            (&json!("rank 2: gemm"), &json!([2])),
-            "{name}: {answer}"
-        );
+        let of_rank = |found: &&Value| found["place"]["ranks"] == json!([2]) && found["what"] == "rank 2: gemm";
+        let Some(found) = answer["findings"].as_array().unwrap().iter().find(of_rank) else {
+            panic!("{name}: {answer}");
+        };
         let texts = found.to_string();
         // It gets 900 elements and, in the second one, 500; the others 300 and 500.
         assert_eq!(texts.contains("Rank 2 receives 1.4 times the mean"), name == "more", "{name}: {found}");

@@ -477,13 +477,13 @@ fn clocks_that_differ_are_said() {
     let records = process.read();
     assert_eq!(
         records.files[0].notes,
-        ["A GPU's clock is 3.00 s ahead of the host's. Starts and ends are on the host's."]
+        ["A GPU's clock is 3.000 s ahead of the host's. Starts and ends are on the host's."]
     );
     assert_eq!(records.channels[2].gpu_start, at(3_000_000_000));
     // The host's clock was set by 5 ms when the last communicator was made.
     process.set(&[(header::LAST_REALTIME, EPOCH + 105_000_000), (header::LAST_MONOTONIC, 100_000_000)]);
     let file = &records::read(input::open(&process.path).unwrap(), Keep::All).unwrap().files[0];
-    assert!(file.notes.iter().any(|note| note.contains("was set by 5.00 ms")), "{file:?}");
+    assert!(file.notes.iter().any(|note| note.contains("was set by 5.000 ms")), "{file:?}");
 }
 
 pub(crate) fn read_folder(folder: &Path) -> Records {

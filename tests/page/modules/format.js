@@ -1,14 +1,15 @@
 // How numbers and names are written; the expected texts are worked out by hand.
 equal(duration(0), '0 ns');
 equal(duration(999), '999 ns');
-equal(duration(1000), '1.000 µs');
-equal(duration(1500), '1.500 µs');
-equal(duration(1000500), '1.001 ms', 'half a thousandth is rounded away from zero');
-equal(duration(1000499), '1.000 ms');
-equal(duration(139078775), '139.079 ms');
-equal(duration(999999999), '1000.000 ms', 'the unit is that of the time before it is rounded');
-equal(duration(61002003000), '61.002 s');
-equal(duration(-1500), '-1.500 µs');
+equal(duration(1000), '1.00 µs');
+equal(duration(1500), '1.50 µs');
+equal(duration(1005000), '1.01 ms', 'half a hundredth is rounded away from zero');
+equal(duration(1004999), '1.00 ms');
+equal(duration(9995000), '10.0 ms', 'from ten on there is one decimal');
+equal(duration(139078775), '139.1 ms');
+equal(duration(999999999), '1.00 s', 'a thousand of a unit is one of the next');
+equal(duration(61002003000), '61.0 s');
+equal(duration(-1500), '-1.50 µs');
 equal(duration(-7), '-7 ns');
 equal(duration(null), '');
 equal(duration(undefined), '');

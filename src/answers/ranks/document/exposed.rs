@@ -23,7 +23,8 @@ pub(crate) fn sentence(report: &RankReport, stack: &StackWaits) -> Option<String
     if agrees >= AGREES && first.why != WhyExposed::Unknown {
         let named = first.by.as_deref().filter(|_| share(first.exposed_ns) >= AGREES);
         let named = named.map(|name| shorten_right(&visible(short_kernel(name)), NAME));
-        let next = named.as_ref().map_or_else(|| "the next kernel".to_owned(), |name| format!("the next kernel ({name})"));
+        let next =
+            named.as_ref().map_or_else(|| "the next kernel".to_owned(), |name| format!("the next kernel ({name})"));
         let why = match first.why {
             WhyExposed::WaitedFor => format!("{next} waits for it"),
             WhyExposed::SameStream => format!("{next} is queued after it on the same stream"),

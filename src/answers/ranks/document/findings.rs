@@ -93,7 +93,8 @@ fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
             let caused = stack.late_ranks.iter().filter(|(rank, _)| of.ranks.contains(rank));
             caused.map(|(_, time)| *time).sum::<Ns>().share_of(stack.waited_ns).is_some_and(|share| share >= HALF)
         };
-        let (worth, others): (Vec<&LateWork>, Vec<&LateWork>) = reruns.findings.iter().partition(|of| is_worth(reruns, of));
+        let (worth, others): (Vec<&LateWork>, Vec<&LateWork>) =
+            reruns.findings.iter().partition(|of| is_worth(reruns, of));
         for of in worth.iter().copied() {
             let of_it: Vec<usize> = (0..report.stacks.len())
                 .filter(|at| {

@@ -107,10 +107,7 @@ pub(crate) fn finding(pipeline: &Pipeline, reruns: Option<&Reruns>) -> (Ns, Find
         None => more_microbatches(pipeline),
     };
     let has_phases = pipeline.schedule != Schedule::ForwardOnly;
-    let evidence = [
-        has_phases.then_some(phases),
-        (pipeline.steps_left_out > 0).then_some(left_out),
-    ];
+    let evidence = [has_phases.then_some(phases), (pipeline.steps_left_out > 0).then_some(left_out)];
     let finding = Finding {
         kind: FindingKind::Bubble,
         cost: format!("{} bubble of a rank", duration(bubble)),

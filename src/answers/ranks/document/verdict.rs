@@ -22,8 +22,8 @@ const IN_ONE_STEP: f64 = 0.8;
 /// A rank for which others wait for half of the time or more is named, even where nothing shows why.
 pub(crate) const HALF: f64 = 0.5;
 
-/// How many reasons have a sentence: the sentence on waiting is the third.
-const SENTENCES: usize = 2;
+/// How many sentences there are at most on how long the job takes, and on waiting.
+const SENTENCES: usize = 3;
 
 /// The verdict on one line.
 pub fn plain(report: &RankReport) -> String {
@@ -111,7 +111,8 @@ pub(crate) fn sentences(report: &RankReport) -> Vec<String> {
         };
         return alone(report).into_iter().chain(text).chain(none.map(str::to_owned)).chain(unjudged).collect();
     }
-    text.push(waiting(report, verdict.waiting));
+    // With as many reasons it is known what ranks wait for.
+    text.extend((text.len() < SENTENCES).then(|| waiting(report, verdict.waiting)));
     text.extend(unjudged);
     // Where no two ranks are alike, that is said already.
     let is_silent =
@@ -177,7 +178,9 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<St
         reasons.push((share(saves), Reason::Late(of)));
     }
     reasons.extend(pace.map(|pace| (weight(reruns, pace), Reason::Pace(pace))));
-    reasons.extend(report.pipeline.as_ref().map(|of| (of.bubble_share(), Reason::Bubble(of))));
+    // While a late rank computes, the others' bubble grows.
+    let saved: f64 = late.iter().filter(|of| of.is_proven).map(|of| share(of.named_saving())).sum();
+    reasons.extend(report.pipeline.as_ref().map(|of| (of.bubble_share() - saved, Reason::Bubble(of))));
     reasons.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     reasons.truncate(SENTENCES);
     // Of the rank for which others wait nothing is known but that; the sentence about waiting says it.
@@ -520,7 +523,8 @@ fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole) -> String {
         let late = late_ranks(report, &most.ranks);
         return format!("No rank stands out: as fast as its peers, {late} would save {}.", share(most.named_saving()));
     }
-    let steps = if whole.steps > 1 { format!(" in {} steps", count(whole.steps.unsigned_abs())) } else { String::new() };
+    let steps =
+        if whole.steps > 1 { format!(" in {} steps", count(whole.steps.unsigned_abs())) } else { String::new() };
     format!("No rank stands out: nothing above {}{steps} can be hidden.", duration(Ns(reruns.hidden_ns)))
 }
 

@@ -186,11 +186,9 @@ fn cost(report: &StackReport, of: CollectiveTime, is_first: bool) -> String {
         Ns::ZERO => "none of it exposed: compute kernels hide all of it".to_owned(),
         // What would be printed as 100.0 %.
         _ if of.exposed_share > 0.9995 => "all of it exposed: no compute kernel hides it".to_owned(),
-        some => format!(
-            "{} of it ({}) exposed: no compute kernel hides that",
-            percent(of.exposed_share),
-            duration(some)
-        ),
+        some => {
+            format!("{} of it ({}) exposed: no compute kernel hides that", percent(of.exposed_share), duration(some))
+        }
     };
     format!("Collectives take {time}{whole} ({share}), {exposed}.")
 }
@@ -212,7 +210,10 @@ fn is_idle(report: &StackReport, (_, share): (Ns, f64), is_first: bool) -> Strin
         true => ("", format!(" of {}{}", duration(summary.wall_ns), on_gpus(summary))),
         false => ("another ", String::new()),
     };
-    format!("{gpus} idle for {another}{}{whole}: look at the CPU (launches, data loading), not at NCCL.", percent(share))
+    format!(
+        "{gpus} idle for {another}{}{whole}: look at the CPU (launches, data loading), not at NCCL.",
+        percent(share)
+    )
 }
 
 /// How much of the path of each rank alone the kernels are, if that was asked for. What is not on it can go without making it shorter.
