@@ -111,7 +111,6 @@ pub(crate) fn sentences(report: &RankReport) -> Vec<String> {
         };
         return alone(report).into_iter().chain(text).chain(none.map(str::to_owned)).chain(unjudged).collect();
     }
-    // With as many reasons it is known what ranks wait for.
     text.extend((text.len() < SENTENCES).then(|| waiting(report, verdict.waiting)));
     text.extend(unjudged);
     // Where no two ranks are alike, that is said already.
@@ -182,7 +181,10 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<St
     let saved: f64 = late.iter().filter(|of| of.is_proven).map(|of| share(of.named_saving())).sum();
     reasons.extend(report.pipeline.as_ref().map(|of| (of.bubble_share() - saved, Reason::Bubble(of))));
     reasons.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    reasons.truncate(SENTENCES);
+    // The sentence on waiting is the last one, unless the largest cause on some ranks would be left out for it: after the pace and the bubble it is the third.
+    let is_late = |(_, reason): &(f64, Reason<'_>)| matches!(reason, Reason::Late(_));
+    let with_late = reasons.iter().position(is_late).map_or(0, |at| at + 1);
+    reasons.truncate(with_late.max(SENTENCES - 1));
     // Of the rank for which others wait nothing is known but that; the sentence about waiting says it.
     let is_silent = is_latest_unjudged(report, reruns) && reruns.error.is_some();
     if late.is_empty() && !is_silent {
