@@ -53,16 +53,9 @@ class Interactive(unittest.TestCase):
         # The list has the four steps of the profiler first.
         self.check([TRACE], b"2\r", "--step 3")
 
-    def test_other_slices_of_the_list_are_chosen_again_by_name_and_index(self):
-        # Typing filters; what is left first is the first call of that function, the ninth line of the whole list.
-        said, answer, code = chosen([TRACE, "--interactive", "--json"], b"forward_batch_generation\r")
-        self.assertEqual(code, 0, said)
-        option = re.search(r"\[(--function-name .* --index \d+)\]", said)
-        self.assertTrue(option, said)
-        again = subprocess.run(
-            [PROGRAM, TRACE, *shlex.split(option[1]), "--json"], cwd=ROOT, capture_output=True, text=True, check=True
-        )
-        self.assertEqual(again.stdout, answer)
+    def test_calls_of_a_function_are_steps_where_the_profiler_marks_none(self):
+        # Typing filters: only the second of three calls begins there.
+        self.check(["testdata/two_matches.json"], b"+1.10\r", "--step 1")
 
     def test_the_step_that_is_chosen_in_one_trace_is_taken_in_all(self):
         said, answer, code = chosen(["ranks", "testdata/ranks", "--interactive", "--json"], b"1\r")
