@@ -57,9 +57,7 @@ impl Bound {
     /// A bound on what ranks may wait: `waited>20%`, `caused(rank=3)>2ms`, `late(rank=0)>10`.
     pub fn on_ranks(text: &str) -> Result<Self, String> {
         let expected = "expected is a bound such as 'waited>20%', 'caused(rank=3)>2ms' or 'late>10'";
-        Self::parse(text, expected, |bound| {
-            matches!(bound.of, Bounded::Waited | Bounded::Caused | Bounded::Late) && !bound.is_growth
-        })
+        Self::parse(text, expected, |bound| bound.is_of_waiting() && !bound.is_growth)
     }
 
     /// A bound on the second of two answers: on the growth of what stacks cost, `exposed>+5%`, or on what ranks wait, `waited>+5%`, `late>10`.
@@ -68,9 +66,7 @@ impl Bound {
             "`{text}` is not a bound; write what and by how much it may grow: 'exposed>+5%', 'gpu>+2ms', 'mean>+10us', 'count>+0', 'step>+5%', 'idle>+2%'"
         );
         // Without the sign, a bound on costs could be read as one on the total.
-        Self::parse(text, &expected, |bound| {
-            matches!(bound.of, Bounded::Waited | Bounded::Caused | Bounded::Late) || bound.is_growth
-        })
+        Self::parse(text, &expected, |bound| bound.is_of_waiting() || bound.is_growth)
     }
 
     fn parse(text: &str, expected: &str, is_asked: fn(&Self) -> bool) -> Result<Self, String> {
@@ -103,7 +99,11 @@ impl Bound {
 
     /// Whether only a comparison of ranks has it.
     pub fn is_of_ranks(&self) -> bool {
-        self.rank.is_some() || matches!(self.of, Bounded::Waited | Bounded::Caused | Bounded::Late)
+        self.rank.is_some() || self.is_of_waiting()
+    }
+
+    fn is_of_waiting(&self) -> bool {
+        matches!(self.of, Bounded::Waited | Bounded::Caused | Bounded::Late)
     }
 
     /// Whether only a comparison of stacks has it.

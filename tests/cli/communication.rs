@@ -339,3 +339,26 @@ fn real_traces_have_nothing_that_is_only_possibly_communication() {
         assert_eq!(found["not_asked"]["possibly_communication"], json!([]), "{name}");
     }
 }
+
+/// Of 500 µs an all-reduce runs for 10 and a gemm for 10: collectives are 2 % beside a GPU that is idle for 96 %. With a kernel that may communicate for 20 µs they
+/// may be the problem all the same, and in a file that is cut off nobody knows what else ran.
+#[test]
+fn collectives_are_not_the_problem_only_where_all_is_known() {
+    const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+    let work = |id: u32, name: &str, ts: u32, dur: u32| gpu("kernel", name, 7, ts, dur, &json!({"correlation": id}));
+    let known = vec![call(1, 0), work(1, REDUCE, 100, 10), call(2, 10), work(2, "gemm", 490, 10)];
+    let possible = [call(3, 20), work(3, "my_all_to_all_kernel(int*)", 200, 20)];
+    let (idle, minor) = ("The GPU is idle for 9", "Collectives are not the problem: they take 10.0 µs (2.0 %).");
+    let of = |events: &[String]| trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let (_folder, path) = of(&known);
+    let text = stdout(&run(&[&path]));
+    assert!(text.starts_with(&format!("{idle}6.0 % of 500.0 µs: ")) && text.contains(minor), "{text}");
+    let (_folder, path) = of(&[&known[..], &possible].concat());
+    let text = stdout(&run(&[&path]));
+    assert!(text.contains(idle) && text.contains("Collectives take 10.0 µs (2.0 %)"), "{text}");
+    assert!(!text.contains("not the problem"), "{text}");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() - 40]).unwrap();
+    let text = stdout(&run(&[&path]));
+    assert!(text.contains("cut off") && !text.contains("is idle") && !text.contains("not the problem"), "{text}");
+}

@@ -523,7 +523,9 @@ fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole) -> String {
     let share = |time: i64| percent(Ns(time).share_of(whole.length).unwrap_or(0.0));
     if let Some(most) = reruns.findings.first() {
         let late = late_ranks(report, &most.ranks);
-        return format!("No rank stands out: as fast as its peers, {late} would save {}.", share(most.named_saving()));
+        let their = if most.ranks.len() > 1 { "their" } else { "its" };
+        let saves = share(most.named_saving());
+        return format!("No rank stands out: as fast as {their} peers, {late} would save {saves}.");
     }
     let steps =
         if whole.steps > 1 { format!(" in {} steps", count(whole.steps.unsigned_abs())) } else { String::new() };
@@ -640,34 +642,49 @@ mod tests {
         );
     }
 
+    fn late(saves_ns: i64) -> LateWork {
+        LateWork {
+            ranks: vec![2],
+            peers: vec![0, 1, 3],
+            part: WorkPart::Cpu,
+            extent: Extent::Everywhere,
+            pieces: 0,
+            are_peers_faster: false,
+            as_slow: Vec::new(),
+            has_python: true,
+            saves_ns,
+            excess_ns: saves_ns,
+            is_proven: true,
+            by_chance_ns: 0,
+            error_ns: 400_000,
+            saves_by_step_ns: Vec::new(),
+            culprits: Vec::new(),
+        }
+    }
+
+    /// What saves less than 1 % is no reason, but nothing above it stays hidden either.
+    #[test]
+    fn a_rank_that_costs_little_does_not_stand_out() {
+        let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
+        let findings = vec![late(300_000)];
+        let reruns = Reruns { length_ns: 40_000_000, steps: 4, error, findings, ..Reruns::default() };
+        assert_eq!(
+            of_reruns(&RankReport::default(), &reruns, None),
+            ["A step takes 10.0 ms (mean of 4); no rank stands out: as fast as its peers, rank 2 would save 0.8 %."]
+        );
+    }
+
     /// CPUs twice as fast save 47 %. A rank whose CPU takes 10 ms of 40 ms longer is a part of that: 5 ms of these 18.8 ms are its half, and 13.8 ms are more than
     /// its 10 ms; of a rank that takes 16 ms longer it is the other way round.
     #[test]
     fn the_largest_reason_comes_first() {
         let report = RankReport::default();
         for (saves, first) in [(10, "the CPUs set"), (16, "with rank 2's CPU")] {
-            let late = LateWork {
-                ranks: vec![2],
-                peers: vec![0, 1, 3],
-                part: WorkPart::Cpu,
-                extent: Extent::Everywhere,
-                pieces: 0,
-                are_peers_faster: false,
-                as_slow: Vec::new(),
-                has_python: true,
-                saves_ns: saves * 1_000_000,
-                excess_ns: saves * 1_000_000,
-                is_proven: true,
-                by_chance_ns: 0,
-                error_ns: 400_000,
-                saves_by_step_ns: Vec::new(),
-                culprits: Vec::new(),
-            };
             let reruns = Reruns {
                 length_ns: 40_000_000,
                 steps: 4,
                 error: Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 }),
-                findings: vec![late],
+                findings: vec![late(saves * 1_000_000)],
                 ..Reruns::default()
             };
             let said = of_reruns(&report, &reruns, Some(Pace { cpus: 0.47, gpus: 0.01, both: 0.47 }));

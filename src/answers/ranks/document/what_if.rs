@@ -96,16 +96,13 @@ impl Answer for WhatIfAnswer<'_> {
             steps => format!("The job takes {length} in {} steps.", count(steps.into())),
         };
         let most = of.answers.iter().max_by_key(|answer| (answer.saves_ns, std::cmp::Reverse(&answer.rule)));
-        let most = most.filter(|most| most.saves_ns > 0).map(|most| {
-            let (left, saves) = (of.length_ns - most.saves_ns, Ns(most.saves_ns).share_of(Ns(of.length_ns)));
-            format!(
-                "With `{}` it would take {} (−{}).",
-                visible(&most.rule),
-                duration(Ns(left)),
-                percent(saves.unwrap_or_default())
-            )
+        let error = of.error.map(|error| error.of_saving(of.steps));
+        let share = |most: &RuleAnswer| Ns(most.saves_ns).share_of(Ns(of.length_ns)).unwrap_or_default();
+        let most = most.filter(|most| share(most) > error.unwrap_or_default()).map(|most| {
+            let left = duration(Ns(of.length_ns - most.saves_ns));
+            format!("With `{}` it would take {left} (−{}).", visible(&most.rule), percent(share(most)))
         });
-        let trust = match of.error.map(|error| error.of_saving(of.steps)) {
+        let trust = match error {
             Some(error) => format!(
                 "Each line is a rerun, wrong by up to {}: so much the length changes if like ranks exchange their work. What several save does not add up.",
                 percent(error)

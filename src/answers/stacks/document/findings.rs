@@ -22,6 +22,7 @@ use crate::document::format::{WIDTH_WITHOUT_SCREEN, count, duration, percent, pe
 use crate::names::families::FUSED;
 use crate::names::kernels::kernel_beginning;
 use crate::replay::critical::PathKind;
+use crate::replay::findings::SEEN;
 use crate::time::{Ns, Window};
 
 /// The smallest share of the exposed time that makes a stack a finding.
@@ -179,13 +180,14 @@ fn cost(report: &StackReport, of: CollectiveTime, is_first: bool) -> String {
     let summary = &report.summary;
     let whole = if is_first { format!(" of {}{}", duration(summary.wall_ns), on_gpus(summary)) } else { String::new() };
     let (time, share) = (duration(summary.collectives_ns), percent(of.share_of_window));
-    if !is_first && of.share_of_window < NOTABLE {
+    let is_all = report.not_asked.possibly_communication.is_empty() && report.not_asked.fused_ns == Ns::ZERO;
+    if !is_first && is_all && of.share_of_window < NOTABLE {
         return format!("Collectives are not the problem: they take {time} ({share}).");
     }
     let exposed = match of.exposed {
         Ns::ZERO => "none of it exposed: compute kernels hide all of it".to_owned(),
         // What would be printed as 100.0 %.
-        _ if of.exposed_share > 0.9995 => "all of it exposed: no compute kernel hides it".to_owned(),
+        _ if of.exposed_share > 1.0 - SEEN => "all of it exposed: no compute kernel hides it".to_owned(),
         some => {
             format!("{} of it ({}) exposed: no compute kernel hides that", percent(of.exposed_share), duration(some))
         }
@@ -193,12 +195,12 @@ fn cost(report: &StackReport, of: CollectiveTime, is_first: bool) -> String {
     format!("Collectives take {time}{whole} ({share}), {exposed}.")
 }
 
-/// For how long the GPUs were idle, and the share of the time, if that is large.
+/// For how long the GPUs were idle, and the share of the time, if that is large. Where kernels may be lost, as much of that may be their time.
 fn idle(report: &StackReport) -> Option<(Ns, f64)> {
     let summary = &report.summary;
     let idle = summary.wall_ns - summary.busy_ns;
-    let share = summary.share(idle)?;
-    (summary.gpus > 0 && share >= PACE).then_some((idle, share))
+    let (share, lost) = (summary.share(idle)?, report.damage.lost_share?);
+    (summary.gpus > 0 && share - lost >= PACE).then_some((idle, share))
 }
 
 /// `The GPU is idle for 87.7 % of 342.4 ms: look at the CPU (launches, data loading), not at NCCL.` Why it was idle is not measured here, a wait for another
