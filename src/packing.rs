@@ -8,10 +8,10 @@
 //! read as they were written.
 
 use std::collections::HashMap;
-use std::io::Read;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use zstd::bulk::Decompressor;
 
 use crate::time::Ns;
 
@@ -74,12 +74,14 @@ impl Writer {
 pub(crate) struct Reader {
     bytes: Vec<u8>,
     at: usize,
+    zstd: Decompressor<'static>,
 }
 
 impl Reader {
     pub(crate) fn from_text(text: &str) -> Result<Self, Wrong> {
         let bytes = STANDARD.decode(text).map_err(|_| "its packed columns are no base64")?;
-        Ok(Reader { bytes, at: 0 })
+        let zstd = Decompressor::new().map_err(|_| "there is no zstd")?;
+        Ok(Reader { bytes, at: 0, zstd })
     }
 
     pub(crate) fn unsigned(&mut self) -> Result<u64, Wrong> {
@@ -109,10 +111,7 @@ impl Reader {
         let end = self.at.checked_add(length).ok_or(CUT_OFF)?;
         let (width, packed) = self.bytes.get(self.at..end).and_then(<[u8]>::split_first).ok_or(CUT_OFF)?;
         let bytes = items * usize::from((*width).min(8));
-        let mut planes = Vec::new();
-        let wrong = |_| "a packed column is no zstd";
-        let decoder = zstd::stream::Decoder::new(packed).map_err(wrong)?;
-        decoder.take(bytes as u64 + 1).read_to_end(&mut planes).map_err(wrong)?;
+        let planes = self.zstd.decompress(packed, bytes).map_err(|_| "a packed column is no zstd, or too long")?;
         if planes.len() != bytes || *width > 8 {
             return Err("a packed column has not as many numbers as the others");
         }

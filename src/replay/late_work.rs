@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::culprits::{Culprit, Culprits};
-use super::job::{Node, Times};
+use super::job::Times;
 use super::late::{Control, LARGE_JOB, LEAST_SHARE, Search, Standing, Standout, Standouts};
 use super::peers::Part;
 use super::question::Question;
@@ -456,18 +456,17 @@ impl Question<'_> {
 
     /// By step: how much shorter it is in one run than in another.
     fn by_step(&self, before: &Times, after: &Times) -> Vec<i64> {
-        let step = |Node { rank, of, .. }: Node| {
-            let rank = rank as usize;
-            self.peers.step(rank, self.ranks[rank].nodes.get(of as usize)?.step?)
-        };
         // By step: its end in each run.
         let mut ends: Vec<Option<(i64, i64)>> = Vec::new();
         let [before, after] = self.job.reruns([before, after].map(Times::clone));
-        for (node, times) in self.job.nodes.iter().zip(before.times.into_iter().zip(after.times)) {
-            let Some(step) = step(node).map(|step| step as usize) else { continue };
-            ends.resize(ends.len().max(step + 1), None);
-            let end = ends[step].get_or_insert(times);
-            *end = (end.0.max(times.0), end.1.max(times.1));
+        for (rank, (graph, of_rank)) in self.ranks.iter().zip(&self.job.ends).enumerate() {
+            for (node, at) in graph.nodes.iter().zip(of_rank) {
+                let Some(step) = node.step.and_then(|step| self.peers.step(rank, step)) else { continue };
+                ends.resize(ends.len().max(step as usize + 1), None);
+                let times = (before.times[*at as usize], after.times[*at as usize]);
+                let end = ends[step as usize].get_or_insert(times);
+                *end = (end.0.max(times.0), end.1.max(times.1));
+            }
         }
         let mut last = 0;
         let earlier = ends

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::job::{Node, Role, Times};
+use super::job::Times;
 use super::peers::Part;
 use super::question::{LessWork, Question, each};
 use super::rank::{EdgeKind, NodeKind};
@@ -20,12 +20,13 @@ impl Question<'_> {
 
     /// Kernels of these names do.
     pub(crate) fn scale_kernels(&self, times: &mut Times, factor: f64, fits: &dyn Fn(&str) -> bool) {
-        let is_meant: Vec<Vec<bool>> =
-            self.ranks.iter().map(|graph| graph.texts.iter().map(|text| fits(text)).collect()).collect();
-        for (node, own) in self.job.nodes.iter().zip(&mut times.own).filter(|(node, _)| node.role == Role::Gpu) {
-            let name = self.ranks[node.rank as usize].nodes[node.of as usize].name;
-            if is_meant[node.rank as usize][name as usize] {
-                *own = scaled(*own, factor);
+        // Rank by rank, because what is known of a rank's nodes is in their order.
+        for (graph, ends) in self.ranks.iter().zip(&self.job.ends) {
+            let is_meant: Vec<bool> = graph.texts.iter().map(|text| fits(text)).collect();
+            for (node, end) in graph.nodes.iter().zip(ends) {
+                if node.kind == NodeKind::Slice && is_meant[node.name as usize] {
+                    times.own[*end as usize] = scaled(times.own[*end as usize], factor);
+                }
             }
         }
     }
@@ -73,11 +74,11 @@ impl Question<'_> {
     /// Collectives take no time once all members have arrived: those of these rows. Of one that was matched with none of another rank it is unknown when that
     /// is, and it takes no time at all.
     pub(crate) fn free(&self, times: &mut Times, is_free: &dyn Fn(usize, u32) -> bool) {
-        let is_collective = |node: &Node| matches!(node.role, Role::Transfer | Role::Alone);
-        for (node, own) in self.job.nodes.iter().zip(&mut times.own).filter(|(node, _)| is_collective(node)) {
-            let of = self.ranks[node.rank as usize].nodes[node.of as usize].kind;
-            if matches!(of, NodeKind::Collective(row) if is_free(node.rank as usize, row)) {
-                *own = 0;
+        for (rank, (graph, ends)) in self.ranks.iter().zip(&self.job.ends).enumerate() {
+            for (node, end) in graph.nodes.iter().zip(ends) {
+                if matches!(node.kind, NodeKind::Collective(row) if is_free(rank, row)) {
+                    times.own[*end as usize] = 0;
+                }
             }
         }
     }

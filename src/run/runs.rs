@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::error::RunError;
+use super::memory::give_back;
 use super::reading::Run;
 use super::traces::Reduced;
 use crate::answers::ranks::job::rank_of;
@@ -140,6 +141,18 @@ fn run_of_trace(trace: &Reduced, given: &[GivenRank]) -> TraceOfRun {
     TraceOfRun { name: trace.name.clone(), rank: said.or_else(of_one), span: trace.span }
 }
 
+/// The records of some files as one, with little memory beside what they take.
+fn joined(of_files: impl IntoIterator<Item = Records>) -> Records {
+    /// So many files are joined before the memory of their own is given back.
+    const JOINED: usize = 64;
+    merge(of_files.into_iter().enumerate().map(|(at, of_file)| {
+        if at % JOINED == JOINED - 1 {
+            give_back();
+        }
+        of_file
+    }))
+}
+
 impl Run<'_> {
     /// The run that is asked for, or the newest, from 0.
     pub(super) fn run_of(&self, count: usize) -> Result<usize, RunError> {
@@ -159,14 +172,14 @@ impl Run<'_> {
     ) -> Result<(Records, Option<String>), RunError> {
         if found.len() < 2 {
             self.run_of(1)?;
-            return Ok((merge(of_files), None));
+            return Ok((joined(of_files), None));
         }
         let chosen = self.run_of(found.len())?;
         let named: Vec<NamedRun> = found.iter().map(NamedRun::of_records).collect();
         let are_at_once = found.windows(2).any(|pair| pair[0].overlaps(&pair[1]));
         let said = sentence(&named, chosen, are_at_once);
         let of_run = of_files.into_iter().enumerate().filter(|(at, _)| found[chosen].files.binary_search(at).is_ok());
-        Ok((merge(of_run.map(|(_, records)| records)), Some(said)))
+        Ok((joined(of_run.map(|(_, records)| records)), Some(said)))
     }
 
     /// The traces of one run, if some rank is there twice. Says which run that is.

@@ -549,6 +549,39 @@ fn sides_that_are_not_comparable_have_an_exit_code() {
     assert!(stderr(&output).contains("Not comparable: the second is cut off or corrupt"), "{}", stderr(&output));
 }
 
+/// Two ranks with steps of 100 µs, of which a kernel takes 40, become two with steps of 110 µs and 45: idle 65 and not 60, by 8.3 %.
+#[test]
+fn bounds_on_ranks_are_on_steps_and_idle_time_too() {
+    let job = |ranks: std::ops::Range<u32>, length, kernel| {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in ranks {
+            let (_dir, trace) = step_of(rank, length, kernel);
+            std::fs::copy(trace, folder.path().join(format!("rank{rank}.json"))).unwrap();
+        }
+        folder
+    };
+    let (before, after, fewer) = (job(0..2, 100, 40), job(0..2, 110, 45), job(0..1, 110, 45));
+    let diff = |after: &tempfile::TempDir, bound: &str| {
+        let sides = [&before, after].map(|folder| folder.path().to_str().unwrap().to_owned());
+        run(&["diff", "--ranks", &sides[0], &sides[1], "--fail-if", bound])
+    };
+    for (bound, code) in [
+        ("step>+10%", 0),
+        ("step>+9.9%", 5),
+        ("step>+10us", 0),
+        ("step>+9.999us", 5),
+        ("idle>+8.4%", 0),
+        ("idle>+8.3%", 5),
+        ("exposed>+5%", 2),
+    ] {
+        let output = diff(&after, bound);
+        assert_eq!(output.status.code(), Some(code), "{bound}: {}", stderr(&output));
+    }
+    let output = diff(&fewer, "step>+1000%");
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    assert!(stderr(&output).ends_with("Not comparable: ranks 0 and 1 before, rank 0 after\n"), "{}", stderr(&output));
+}
+
 /// A trace of a rank with two steps, so long and with a kernel so long in each, in µs: from the first kernel's start to the second's end.
 fn step_of(rank: u32, length: u32, kernel: u32) -> (tempfile::TempDir, String) {
     let mut events = Vec::new();
