@@ -55,7 +55,6 @@ impl Communicators {
         self.positions.get(communicator?).copied()
     }
 
-    /// The position of an operation's communicator.
     pub(crate) fn of_operation(&self, operation: &Operation) -> Option<usize> {
         self.position(operation.communicator)
     }

@@ -270,29 +270,6 @@ mod tests {
         assert_eq!(on_a_line(&[0.0, 1.0, 100.0, 101.0, 300.0, 700.0]), None);
     }
 
-    /// Groups of one size and of several, under a new numbering each time.
-    #[test]
-    fn numbers_of_items_do_not_matter() {
-        let mut random = Random(7);
-        for (sizes, scale, rounds) in [(vec![2; 16], 30.0, 10), (vec![2, 3, 8, 2], 50.0, 10), (vec![8; 128], 4.0, 1)] {
-            let group_of: Vec<usize> = sizes.iter().enumerate().flat_map(|(at, size)| vec![at; *size]).collect();
-            for _ in 0..rounds {
-                let order = random.shuffled(group_of.len());
-                let found = Nearness::find(order.len(), |a, b| {
-                    let is_inside = group_of[order[a]] == group_of[order[b]];
-                    (500.0 + 500.0 * random.unit()) * if is_inside { 1.0 } else { scale }
-                });
-                let found = found.unwrap();
-                let mut expected: Vec<Vec<usize>> = vec![Vec::new(); sizes.len()];
-                (0..order.len()).for_each(|item| expected[group_of[order[item]]].push(item));
-                expected.sort_by_key(|members| members[0]);
-                assert_eq!(members(&found), expected);
-                // Distances inside are 500 to 1000, and those outside are scaled.
-                assert!(found.groups.iter().all(|group| (scale / 2.0..scale * 2.0).contains(&group.gap)), "{found:?}");
-            }
-        }
-    }
-
     /// The simulation of [`CLEAR`]: sets that are one group, each item with noise of its own.
     #[test]
     fn noise_is_hardly_ever_a_group() {

@@ -13,7 +13,6 @@ use crate::records::{RankStatus, Records};
 /// A process, or a GPU of a process with several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Process {
-    /// What says so.
     pub(crate) source: Source,
     pub(crate) host: Option<String>,
     /// Its number on that host.

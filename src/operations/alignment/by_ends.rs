@@ -24,7 +24,6 @@ const WINDOW: usize = 64;
 /// At most so many pairs show whether a shift fits.
 const SAMPLES: usize = 128;
 
-/// The widest band that is searched.
 const MAX_BAND: usize = 4096;
 
 /// Clocks of hosts that are set over the network are nearer to each other than this, in ns. A greater difference has to fit better: twice as

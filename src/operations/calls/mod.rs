@@ -11,6 +11,7 @@ use super::alignment::{by_number, by_order};
 use super::communicators::Communicators;
 use super::recorded_ranks::RecordedRanks;
 use crate::names::collectives::Collective;
+use crate::numbers::Numbers;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
 use crate::time::Ns;
@@ -59,7 +60,6 @@ pub struct Stream {
     pub handle: Option<u64>,
     /// The communicator: a position among those of the records, each counted once.
     pub communicator: Option<usize>,
-    /// The calls, by time.
     pub calls: Vec<Call>,
 }
 
@@ -92,7 +92,7 @@ impl Calls {
     /// The calls among some records: operations whose call has a time.
     pub fn from_records(records: &Records) -> Self {
         let mut calls = Calls::default();
-        let mut kinds: HashMap<CallKind, u32> = HashMap::new();
+        let mut kinds: Numbers<CallKind> = Numbers::default();
         let mut streams: HashMap<(u32, Option<usize>, Option<u64>), usize> = HashMap::new();
         let owners = RecordedRanks::find(records);
         let ranks: Vec<Option<u32>> = (0..records.operations.len()).map(|at| owners.rank(records, at)).collect();
@@ -108,12 +108,9 @@ impl Calls {
                 calls.of_other_sources += 1;
                 continue;
             }
-            let kind = kind_of(operation);
-            let next = kinds.len() as u32;
-            let kind = *kinds.entry(kind).or_insert_with_key(|kind| {
-                calls.kinds.push(kind.clone());
-                next
-            });
+            let Operation { collective, in_elements, out_elements, .. } = operation;
+            let (collective, in_elements, out_elements) = (collective.clone(), *in_elements, *out_elements);
+            let kind = kinds.number(CallKind { collective, in_elements, out_elements });
             let communicator = owners.communicators.of_operation(operation);
             let handle = operation.stream_handle.filter(|_| communicator.is_none());
             let at = *streams.entry((rank, communicator, handle)).or_insert_with(|| {
@@ -136,6 +133,7 @@ impl Calls {
         }
         calls.streams.iter_mut().for_each(|stream| stream.calls.sort_by_key(|call| call.time));
         calls.streams.sort_by_key(|stream| (stream.rank, stream.calls.first().map(|call| call.time), stream.handle));
+        calls.kinds = kinds.list;
         calls.ranks = calls.streams.iter().map(|stream| stream.rank).collect();
         calls.ranks.dedup();
         for status in &records.rank_status {
@@ -205,9 +203,4 @@ fn users(records: &Records, ranks: &[Option<u32>], communicators: &Communicators
         }
     }
     users
-}
-
-fn kind_of(operation: &Operation) -> CallKind {
-    let Operation { collective, in_elements, out_elements, .. } = operation;
-    CallKind { collective: collective.clone(), in_elements: *in_elements, out_elements: *out_elements }
 }

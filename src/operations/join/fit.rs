@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::sequences::{
-    Anchor, RecordSequence, Sized, TraceSequence, anchor, is_numbered, is_of_another_place, may_be, size_of, sized,
-    time_of, word,
+    Anchor, Likeness, RecordSequence, SizeOf, TraceSequence, anchor, is_numbered, size_of, time_of, word,
 };
 use super::{Unjoined, numbers, offset};
 use crate::attribution::operations::Operations;
@@ -51,14 +50,13 @@ const MARGIN: i64 = 60_000_000_000;
 
 /// Where a sequence of records belongs.
 pub(super) struct Fit {
-    /// Its position among those of the records.
-    pub(super) records: usize,
     pub(super) best: Option<Pairs>,
     /// Why it belongs nowhere, if it does not.
     pub(super) otherwise: Unjoined,
 }
 
 /// A sequence of records on one of the trace.
+#[derive(Default)]
 pub(super) struct Pairs {
     /// Its position among those of the trace.
     pub(super) trace: usize,
@@ -74,7 +72,7 @@ pub(super) struct Pairs {
     distance: f64,
 }
 
-/// Which sequence of the trace each of the records belongs to. The best pairs are taken first; a sequence of the trace belongs to one of
+/// By sequence of the records: which one of the trace it belongs to. The best pairs are taken first; a sequence of the trace belongs to one of
 /// each source.
 pub(super) fn assign(
     operations: &Operations,
@@ -96,8 +94,7 @@ pub(super) fn assign(
         by_share.then(left.distance.total_cmp(&right.distance)).then(a.cmp(b)).then(left.trace.cmp(&right.trace))
     });
     let doubtful = doubtful(&all, steps);
-    let fit = |(records, otherwise)| Fit { records, best: None, otherwise };
-    let mut fits: Vec<Fit> = otherwise.into_iter().enumerate().map(fit).collect();
+    let mut fits: Vec<Fit> = otherwise.into_iter().map(|otherwise| Fit { best: None, otherwise }).collect();
     let mut taken: BTreeMap<(Source, usize), u32> = BTreeMap::new();
     // Where two fit equally well, one that fits worse is not the answer either.
     let mut refused: BTreeSet<usize> = BTreeSet::new();
@@ -168,18 +165,21 @@ impl Candidates {
             for (place, trace) in of_trace.iter().enumerate() {
                 let group = trace.communicator.and_then(|at| operations.communicators.get(at));
                 let process = process_of(record, trace);
-                if may_be(trace, group, record, known) {
-                    of_this.insert(process);
-                    let clock = clocks.get(&process).copied();
-                    let fitting = fit(operations, place, trace, records, record, clock);
-                    if let Some(offset) = found.take(at, fitting) {
-                        clocks.entry(process).or_insert(offset);
+                match Likeness::of(trace, group, record, known) {
+                    Likeness::Same => {
+                        of_this.insert(process);
+                        let clock = clocks.get(&process).copied();
+                        let fitting = fit(operations, place, trace, records, record, clock);
+                        if let Some(offset) = found.take(at, fitting) {
+                            clocks.entry(process).or_insert(offset);
+                        }
                     }
-                } else if is_of_another_place(trace, group, record, known) {
-                    of_other_places.insert(process);
+                    Likeness::OtherPlace => _ = of_other_places.insert(process),
+                    Likeness::Other => {}
                 }
             }
-            if is_of_one_process(record.source) {
+            // Their files are of one process, and so of one rank.
+            if matches!(record.source, Source::INSPECTOR | Source::FLIGHT_RECORDER) {
                 others.extend(of_other_places.difference(&of_this));
             }
         }
@@ -196,26 +196,14 @@ impl Candidates {
     }
 
     /// Keeps how a sequence fits. Returns how far its clock is ahead if enough pairs show that.
-    fn take(&mut self, at: usize, fitting: Fitting) -> Option<Ns> {
-        self.otherwise[at] = self.otherwise[at].max(Unjoined::NoGroup);
-        match fitting {
-            Fitting::Pairs(pairs) => {
-                let offset = pairs.offset.filter(|_| pairs.pairs.len() >= MANY);
-                self.all.push((at, pairs));
-                offset
-            }
-            Fitting::SeveralPlaces => {
-                self.otherwise[at] = Unjoined::SeveralPlaces;
-                None
-            }
-            Fitting::No => None,
-        }
+    fn take(&mut self, at: usize, fitting: Result<Pairs, Unjoined>) -> Option<Ns> {
+        let otherwise = fitting.as_ref().err().copied().unwrap_or(Unjoined::NoGroup);
+        self.otherwise[at] = self.otherwise[at].max(otherwise);
+        let pairs = fitting.ok()?;
+        let offset = pairs.offset.filter(|_| pairs.pairs.len() >= MANY);
+        self.all.push((at, pairs));
+        offset
     }
-}
-
-/// Whether a file of a source is of one process, and so of one rank.
-fn is_of_one_process(source: Source) -> bool {
-    matches!(source, Source::INSPECTOR | Source::FLIGHT_RECORDER)
 }
 
 /// The best fits of sequences that fit another as well.
@@ -237,15 +225,8 @@ fn doubtful(all: &[(usize, Pairs)], steps: impl Fn(f64) -> i64) -> BTreeSet<(usi
     found
 }
 
-/// How the records of a sequence fit those of a trace.
-enum Fitting {
-    No,
-    /// They fit at several places.
-    SeveralPlaces,
-    Pairs(Pairs),
-}
-
 /// The records of a sequence on those of a trace.
+/// Errors: they fit none, or several places.
 fn fit(
     operations: &Operations,
     place: usize,
@@ -253,9 +234,9 @@ fn fit(
     records: &Records,
     record: &RecordSequence,
     clock: Option<Ns>,
-) -> Fitting {
+) -> Result<Pairs, Unjoined> {
     let anchor = anchor(records, record);
-    let sized = sized(records, &record.rows);
+    let size = size_of(records, &record.rows);
     let kernels: Vec<&Operation> = trace.rows.iter().map(|row| &operations.rows[*row]).collect();
     let all: Vec<&Operation> = record.rows.iter().map(|row| &records.operations[*row]).collect();
     let beside = beside(&kernels, &all, anchor);
@@ -266,31 +247,23 @@ fn fit(
         Anchor::Call | Anchor::Nothing => (recorded, 0),
     };
     let (mut found, is_doubtful) = if by_number {
-        by_function(&kernels, recorded, sized)
+        by_function(&kernels, recorded, size)
     } else {
-        (in_order(&kernels, recorded, sized, anchor), false)
+        (in_order(&kernels, recorded, size, anchor), false)
     };
     found.sort_unstable();
     let shorter = kernels.len().min(recorded.len());
     if found.len() < 2 && shorter > 2 || found.is_empty() {
-        return if is_doubtful { Fitting::SeveralPlaces } else { Fitting::No };
+        return Err(if is_doubtful { Unjoined::SeveralPlaces } else { Unjoined::NoGroup });
     }
-    let mut pairs = Pairs {
-        trace: place,
-        pairs: found,
-        refused: Vec::new(),
-        offset: None,
-        deviation: None,
-        share: 0.0,
-        distance: 0.0,
-    };
+    let mut pairs = Pairs { trace: place, pairs: found, ..Pairs::default() };
     if !pairs.check(&kernels, recorded, anchor) {
-        return Fitting::No;
+        return Err(Unjoined::NoGroup);
     }
     pairs.share = pairs.pairs.len() as f64 / shorter as f64;
     pairs.pairs.iter_mut().for_each(|(_, record)| *record += beside.start + begins);
     pairs.refused.iter_mut().for_each(|record| *record += beside.start + begins);
-    if pairs.share >= ENOUGH { Fitting::Pairs(pairs) } else { Fitting::No }
+    if pairs.share >= ENOUGH { Ok(pairs) } else { Err(Unjoined::NoGroup) }
 }
 
 /// Which records were made while the trace was recorded, with a margin for clocks that differ; all of them if none was, or nothing says
@@ -345,14 +318,15 @@ impl Pairs {
 }
 
 /// Pairs by order, numbers of the group, and times.
-fn in_order(kernels: &[&Operation], recorded: &[&Operation], sized: Sized, anchor: Anchor) -> Vec<(usize, usize)> {
-    let mut words = Words::default();
+fn in_order(kernels: &[&Operation], recorded: &[&Operation], size: SizeOf, anchor: Anchor) -> Vec<(usize, usize)> {
+    let (mut names, mut sizes) = (Numbers::default(), Numbers::default());
     let has_numbers = have_equal_numbers(kernels, recorded);
     let mut tokens = |side: &[&Operation]| -> Vec<Token> {
         let token = |operation: &&Operation| {
             let time = time_of(operation, anchor);
             let number = operation.sequence.filter(|_| has_numbers && is_numbered_by_group(operation));
-            let (what, size) = words.number(operation, sized);
+            let size = size(operation).map_or(0, |size| sizes.number(size) + 1);
+            let what = names.number(word(operation));
             let seq = number.and_then(|number| u32::try_from(number).ok());
             Token { what, size, seq, end: time.unwrap_or_default(), is_tied: time.is_some() }
         };
@@ -377,13 +351,13 @@ fn have_equal_numbers(kernels: &[&Operation], recorded: &[&Operation]) -> bool {
 }
 
 /// Pairs of each function by itself, by its numbers. Functions that fit at several places have none; whether there are such.
-fn by_function(kernels: &[&Operation], recorded: &[&Operation], sized: Sized) -> (Vec<(usize, usize)>, bool) {
+fn by_function(kernels: &[&Operation], recorded: &[&Operation], size: SizeOf) -> (Vec<(usize, usize)>, bool) {
     let places = |side: &[&Operation]| {
         let mut found: BTreeMap<Option<&'static str>, Vec<usize>> = BTreeMap::new();
         side.iter().enumerate().for_each(|(at, operation)| found.entry(word(operation)).or_default().push(at));
         found
     };
-    let same_size = |a: &Operation, b: &Operation| match (size_of(a, sized), size_of(b, sized)) {
+    let same_size = |a: &Operation, b: &Operation| match (size(a), size(b)) {
         (Some(a), Some(b)) => a == b,
         _ => true,
     };
@@ -400,18 +374,4 @@ fn by_function(kernels: &[&Operation], recorded: &[&Operation], sized: Sized) ->
         all.extend(found.into_iter().map(|(kernel, record)| (theirs[kernel], own[record])));
     }
     (all, is_doubtful)
-}
-
-/// Numbers for what must be equal, and for sizes.
-#[derive(Default)]
-struct Words {
-    sizes: Numbers<u64>,
-    names: Numbers<Option<&'static str>>,
-}
-
-impl Words {
-    fn number(&mut self, operation: &Operation, sized: Sized) -> (u32, u32) {
-        let size = size_of(operation, sized).map_or(0, |size| self.sizes.number(size) + 1);
-        (self.names.number(word(operation)), size)
-    }
 }

@@ -93,29 +93,3 @@ fn best(kernels: &Ends, records: &Ends) -> Option<i64> {
     }
     found.map(|(.., ahead)| ahead)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_of_other_steps_are_left_out() {
-        // Ten steps of five kernels, each step some microseconds longer than the one before.
-        let end = |at: i64| (at / 5) * 1_000_000 + (at / 5) * (at / 5) * 7_000 + (at % 5) * 100_000;
-        let of = |at: i64, ahead: i64| Operation {
-            end: Some(Ns(end(at) + ahead)),
-            collective: Some("all_reduce".into()),
-            ..Operation::default()
-        };
-        let records: Vec<Operation> = (0..50).map(|at| of(at, 70_000_000)).collect();
-        let kernels: Vec<Operation> = (25..40).map(|at| of(at, 0)).collect();
-        let (records, kernels): (Vec<_>, Vec<_>) = (records.iter().collect(), kernels.iter().collect());
-        let (kept, first) = restrict(&kernels, &records, Anchor::End, None);
-        // With the margin of a millisecond around them.
-        assert!((20..=25).contains(&first) && (15..=25).contains(&kept.len()), "{first} {}", kept.len());
-        let unlike: Vec<Operation> =
-            (0..50).map(|at| Operation { end: Some(Ns(at * at * 1_000_003)), ..of(at, 0) }).collect();
-        let unlike: Vec<&Operation> = unlike.iter().collect();
-        assert_eq!(restrict(&kernels, &unlike, Anchor::End, None).0.len(), 50);
-    }
-}

@@ -61,64 +61,50 @@ impl RecordSequence {
     }
 }
 
-/// Whether nothing that both sides know contradicts that they are the same communicator and rank.
-pub(super) fn may_be(
-    trace: &TraceSequence,
-    of_trace: Option<&Communicator>,
-    record: &RecordSequence,
-    of_record: Option<&Communicator>,
-) -> bool {
-    let differ = |a: Option<u64>, b: Option<u64>| matches!((a, b), (Some(a), Some(b)) if a != b);
-    let number = |rank: Option<RankId>| rank.map(|rank| u64::from(rank.0));
-    if differ(number(trace.rank), number(record.rank)) {
-        return false;
-    }
-    let (Some(group), Some(known)) = (of_trace, of_record) else { return true };
-    if differ(group.rank_count(), known.rank_count()) {
-        return false;
-    }
-    if matches!((&group.ranks, &known.ranks), (Some(a), Some(b)) if a != b) {
-        return false;
-    }
-    if matches!((&group.description, &known.description), (Some(a), Some(b)) if a != b) {
-        return false;
-    }
-    let place = || {
-        let rank = trace.rank?.0;
-        group.ranks.as_ref()?.iter().position(|of| *of == rank).map(|place| place as u64)
-    };
-    !differ(place(), record.place.map(u64::from))
+/// Whether a record may be of a sequence of a trace.
+pub(super) enum Likeness {
+    /// Nothing that both sides know contradicts that they are the same communicator and rank.
+    Same,
+    /// Nothing but the place within the communicator does: then the record is of another rank.
+    OtherPlace,
+    Other,
 }
 
-/// Which size of an operation is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sized {
-    /// The count that NCCL was given.
-    Count,
-    /// The size in bytes.
-    Bytes,
-    Unknown,
-}
-
-/// Which size all of some records have.
-pub(super) fn sized(records: &Records, rows: &[usize]) -> Sized {
-    let has = |of: fn(&Operation) -> Option<u64>| rows.iter().all(|row| of(&records.operations[*row]).is_some());
-    if has(count_of) {
-        Sized::Count
-    } else if has(|operation| operation.bytes) {
-        Sized::Bytes
-    } else {
-        Sized::Unknown
+impl Likeness {
+    pub(super) fn of(
+        trace: &TraceSequence,
+        of_trace: Option<&Communicator>,
+        record: &RecordSequence,
+        of_record: Option<&Communicator>,
+    ) -> Self {
+        let differ = |a: Option<u64>, b: Option<u64>| matches!((a, b), (Some(a), Some(b)) if a != b);
+        let number = |rank: Option<RankId>| rank.map(|rank| u64::from(rank.0));
+        if differ(number(trace.rank), number(record.rank)) {
+            return Likeness::Other;
+        }
+        let (Some(group), Some(known)) = (of_trace, of_record) else { return Likeness::Same };
+        if differ(group.rank_count(), known.rank_count())
+            || matches!((&group.ranks, &known.ranks), (Some(a), Some(b)) if a != b)
+            || matches!((&group.description, &known.description), (Some(a), Some(b)) if a != b)
+        {
+            return Likeness::Other;
+        }
+        let place = || {
+            let rank = trace.rank?.0;
+            group.ranks.as_ref()?.iter().position(|of| *of == rank).map(|place| place as u64)
+        };
+        if differ(place(), record.place.map(u64::from)) { Likeness::OtherPlace } else { Likeness::Same }
     }
 }
 
 /// The size of an operation, as it is compared.
-pub(super) fn size_of(operation: &Operation, sized: Sized) -> Option<u64> {
-    match sized {
-        Sized::Count => count_of(operation),
-        Sized::Bytes => operation.bytes,
-        Sized::Unknown => None,
-    }
+pub(super) type SizeOf = fn(&Operation) -> Option<u64>;
+
+/// The size that all of some records have: the count that NCCL was given, or bytes.
+pub(super) fn size_of(records: &Records, rows: &[usize]) -> SizeOf {
+    let has = |of: &SizeOf| rows.iter().all(|row| of(&records.operations[*row]).is_some());
+    let sizes: [SizeOf; 2] = [count_of, |operation| operation.bytes];
+    sizes.into_iter().find(has).unwrap_or(|_| None)
 }
 
 /// The count that NCCL was given for a collective of these elements.
@@ -145,7 +131,6 @@ pub(super) enum Anchor {
     Record,
     /// NCCL's function: with the call that launched the kernel.
     Call,
-    /// None.
     Nothing,
 }
 
@@ -174,20 +159,6 @@ pub(super) fn time_of(operation: &Operation, anchor: Anchor) -> Option<i64> {
     time.map(|time| time.0)
 }
 
-/// Whether nothing but the place within the communicator contradicts that they are the same: then the record is of another rank.
-pub(super) fn is_of_another_place(
-    trace: &TraceSequence,
-    of_trace: Option<&Communicator>,
-    record: &RecordSequence,
-    of_record: Option<&Communicator>,
-) -> bool {
-    let without = RecordSequence { place: None, rows: Vec::new(), ..*record };
-    record.place.is_some()
-        && may_be(trace, of_trace, &without, of_record)
-        && !may_be(trace, of_trace, record, of_record)
-}
-
-/// Whether records are numbered by function.
 pub(super) fn is_numbered(records: &Records, record: &RecordSequence) -> bool {
     record.rows.iter().all(|row| {
         let operation = &records.operations[*row];
