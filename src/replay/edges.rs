@@ -130,7 +130,7 @@ impl<'a> RankEdges<'a> {
         let shortest = self.shortest(draft);
         for (at, of) in self.graph.edges.iter().enumerate() {
             let (kind, to) = (self.graph.nodes[at].kind, self.arrivals[at]);
-            let edge = |draft: &Draft, edge: &RankEdge| {
+            let edge = |edge: &RankEdge| {
                 let (from, latency) = (self.ends[edge.from as usize], self.latency(draft, at, edge));
                 let is_thread = edge.kind == EdgeKind::Thread;
                 // What ended later than what waited for it did not hold it, but for how times are rounded.
@@ -141,10 +141,7 @@ impl<'a> RankEdges<'a> {
                     Edge { from, least, kind: edge.kind }
                 })
             };
-            let edges: smallvec::SmallVec<[Edge; 2]> = {
-                let mut edge = edge;
-                of.iter().filter_map(|of| edge(draft, of)).collect()
-            };
+            let edges: smallvec::SmallVec<[Edge; 2]> = of.iter().filter_map(edge).collect();
             draft.add_edges(to, edges.into_iter());
             let (node, bound) = (draft.node(to), draft.bound(to));
             let waits = self.graph.edges[at].iter().any(|edge| edge.kind == EdgeKind::Blocked);

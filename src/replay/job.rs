@@ -110,7 +110,6 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// With room for so many nodes.
     pub(super) fn with_room(nodes: usize) -> Self {
         let (own, last_edge) = (Vec::with_capacity(nodes), Vec::with_capacity(nodes));
         Draft { nodes: Nodes::with_room(nodes), own, last_edge, edges: Edges::with_room(2 * nodes) }
@@ -187,7 +186,6 @@ impl JobGraph {
         self.edges.of(first..self.last_edge[node])
     }
 
-    /// How a node waits as recorded.
     #[inline]
     pub fn recorded_wait(&self, node: usize) -> Wait {
         Wait { begin: self.node(node).start, extra: self.nodes.extra(node), is_asked: true, earliest: i64::MIN }

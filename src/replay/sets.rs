@@ -3,9 +3,7 @@
 //! Without a set, an interval takes as long as the longest of the other ranks. So a rank that is late beside another one gains nothing alone, and both do together.
 //! The model only proposes sets; what they save is the answer of a rerun.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-use foldhash::fast::FixedState;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::job::Times;
 use super::peers::Part;
@@ -42,7 +40,6 @@ pub(super) enum Sets {
 }
 
 impl Sets {
-    /// How many sizes there are.
     pub(super) fn sizes(&self) -> usize {
         match self {
             Sets::All(sets) => sets.len(),
@@ -94,9 +91,8 @@ pub(super) struct Layout {
     /// The ranks that are asked about, and by rank its position among them.
     ranks: Vec<usize>,
     position: Vec<Option<usize>>,
-    /// By place of the peers: its column; `None` of another part.
-    columns: Vec<Option<u32>>,
-    count: usize,
+    /// By interval: its places.
+    columns: Vec<Vec<usize>>,
 }
 
 /// A column: how long each rank takes, the longest first.
@@ -107,52 +103,42 @@ impl Layout {
         let Question { job, ranks: graphs, peers, .. } = *question;
         let mut position = vec![None; graphs.len()];
         ranks.iter().enumerate().for_each(|(at, rank)| position[*rank] = Some(at));
-        let mut known: HashMap<(u32, u32), u32, FixedState> = HashMap::default();
-        let column = |(role, members): (_, &[(u32, u32)])| {
-            let (rank, node) = members.first().filter(|_| role == part.role())?;
-            let (rank, of) = (*rank as usize, job.node(*node as usize).of as usize);
-            let interval = peers.alike.interval_of[rank][graphs[rank].nodes[of].interval as usize];
-            let next = known.len() as u32;
-            Some(*known.entry((peers.alike.class[rank], interval)).or_insert(next))
-        };
-        let columns = peers.places().map(column).collect();
         let of_part =
             peers.places().enumerate().filter(|(_, (role, members))| *role == part.role() && !members.is_empty());
         let places: Vec<usize> = of_part.map(|(place, _)| place).collect();
+        let mut columns: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
         let mut same: BTreeMap<(u32, u64), Vec<usize>> = BTreeMap::new();
         for place in &places {
             let (rank, node) = peers.members(*place)[0];
-            let of = &graphs[rank as usize].nodes[job.node(node as usize).of as usize];
-            same.entry((peers.alike.class[rank as usize], of.place)).or_default().push(*place);
+            let (rank, class) = (rank as usize, peers.alike.class[rank as usize]);
+            let of = &graphs[rank].nodes[job.node(node as usize).of as usize];
+            let interval = peers.alike.interval_of[rank][of.interval as usize];
+            columns.entry((class, interval)).or_default().push(*place);
+            same.entry((class, of.place)).or_default().push(*place);
         }
         let steps = graphs.iter().map(|graph| graph.steps as usize).max().unwrap_or_default();
         let of_steps = same.into_values().filter(|of| of.len() > 1 && of.len() * 2 > steps).collect();
-        Layout { places, of_steps, ranks: ranks.to_vec(), position, columns, count: known.len() }
+        Layout { places, of_steps, ranks: ranks.to_vec(), position, columns: columns.into_values().collect() }
     }
 
-    fn columns(&self, question: &Question<'_>, times: &Times) -> Vec<Column> {
-        let peers = question.peers;
-        let mut sums = vec![vec![None; self.ranks.len()]; self.count];
-        for ((_, members), column) in peers.places().zip(&self.columns) {
-            let Some(column) = column.map(|column| &mut sums[column as usize]) else { continue };
-            for (rank, node) in members {
-                if let Some(at) = self.position[*rank as usize] {
-                    *column[at].get_or_insert(0) += peers.work_in(question.job, times, *node as usize);
-                }
+    /// How long each of the ranks takes at these places.
+    fn column(&self, question: &Question<'_>, times: &Times, places: &[usize]) -> Column {
+        let mut of_rank = vec![None; self.ranks.len()];
+        for (rank, node) in places.iter().flat_map(|place| question.peers.members(*place)) {
+            if let Some(at) = self.position[*rank as usize] {
+                *of_rank[at].get_or_insert(0) += question.peers.work_in(question.job, times, *node as usize);
             }
         }
-        let sorted = |sums: Vec<Option<i64>>| {
-            let ranks = sums.into_iter().zip(0..).filter_map(|(sum, rank)| Some((sum?, rank)));
-            let mut column: Column = ranks.collect();
-            column.sort_unstable_by(|a, b| b.cmp(a));
-            column
-        };
-        sums.into_iter().map(sorted).collect()
+        let ranks = of_rank.into_iter().zip(0..).filter_map(|(work, at)| Some((work?, at)));
+        let mut column: Column = ranks.collect();
+        column.sort_unstable_by(|a, b| b.cmp(a));
+        column
     }
 
     /// The sets that gain most, at most `most` of each size.
     pub(super) fn best(&self, question: &Question<'_>, times: &Times, most: usize) -> Sets {
-        let columns = self.columns(question, times);
+        let columns = self.columns.iter().map(|places| self.column(question, times, places));
+        let columns: Vec<Column> = columns.collect();
         match self.ranks.len() <= ALL_SETS {
             true => Sets::All(self.all(&columns).into_iter().map(|of_size| best(of_size, most, &self.ranks)).collect()),
             false => Sets::Orders { orders: self.orders(&columns), ranks: self.ranks.clone(), most },
@@ -200,20 +186,8 @@ impl Layout {
 
     /// Where a set takes longer than all others by most, the largest gap first.
     pub(super) fn gaps(&self, question: &Question<'_>, times: &Times, span: Span) -> Vec<Gap<'_>> {
-        let fill = |places: &[usize]| {
-            let mut of_rank = vec![None; self.ranks.len()];
-            for (rank, node) in places.iter().flat_map(|place| question.peers.members(*place)) {
-                if let Some(at) = self.position[*rank as usize] {
-                    *of_rank[at].get_or_insert(0) += question.peers.work_in(question.job, times, *node as usize);
-                }
-            }
-            let ranks = of_rank.into_iter().zip(&self.ranks).filter_map(|(work, rank)| Some((work?, *rank)));
-            let mut column: Column = ranks.collect();
-            column.sort_unstable_by(|a, b| b.cmp(a));
-            column
-        };
         let largest = |places: &'_ [usize]| {
-            let column = fill(places);
+            let column = self.column(question, times, places);
             let of = (1..column.len()).map(|size| (column[size - 1].0 - column[size].0, size));
             of.max_by_key(|(gap, size)| (*gap, std::cmp::Reverse(*size))).filter(|(gap, _)| *gap > 0)
         };
@@ -224,7 +198,8 @@ impl Layout {
         gaps.sort_unstable_by_key(|(gap, places, _)| (std::cmp::Reverse(*gap), places[0]));
         gaps.truncate(FARTHEST);
         let with_set = |(gap, places, size): (i64, &'_ [usize], usize)| {
-            let mut set: Vec<usize> = fill(places)[..size].iter().map(|(_, rank)| *rank).collect();
+            let column = self.column(question, times, places);
+            let mut set: Vec<usize> = column[..size].iter().map(|(_, at)| self.ranks[*at]).collect();
             set.sort_unstable();
             (gap, set)
         };
@@ -233,7 +208,7 @@ impl Layout {
 
     /// The places at which a set gains a good part of what it gains at any by this model, the most first.
     pub(super) fn pieces(&self, question: &Question<'_>, times: &Times, set: &[usize]) -> Vec<usize> {
-        let is_in = is_in(question, set);
+        let is_in = question.flags(set);
         let gain = |place: &usize| {
             let [longest, rest] = self.works(question, times, &is_in, *place).map(Iterator::max);
             Some((longest? - rest?, *place)).filter(|(gain, _)| *gain > 0)
@@ -252,7 +227,7 @@ impl Layout {
 
     /// Whether at most of these places each rank of a set takes longer than all others, by a good part of the most.
     pub(super) fn is_steady(&self, question: &Question<'_>, times: &Times, set: &[usize], places: &[usize]) -> bool {
-        let is_in = is_in(question, set);
+        let is_in = question.flags(set);
         let gap = |place: &usize| {
             let [of_set, rest] = self.works(question, times, &is_in, *place);
             Some(of_set.min()? - rest.max()?).filter(|gap| *gap > 0)
@@ -276,13 +251,6 @@ impl Layout {
             of.map(|(_, node)| question.peers.work_in(question.job, times, *node as usize))
         })
     }
-}
-
-/// By rank: whether it is in a set.
-fn is_in(question: &Question<'_>, set: &[usize]) -> Vec<bool> {
-    let mut is_in = vec![false; question.ranks.len()];
-    set.iter().for_each(|rank| is_in[*rank] = true);
-    is_in
 }
 
 /// Of gaps, the largest first, the sets of those with a good part of the largest, each with where it is largest; at most `most`.

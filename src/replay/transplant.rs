@@ -53,8 +53,8 @@ struct Transplant<'a> {
     job: &'a JobGraph,
     peers: &'a Peers,
     ranks: &'a [&'a RankGraph],
-    /// By rank and place of its class: its node there.
-    by_place: Vec<Vec<At>>,
+    /// By rank and place of its class: its node there; [`NO_NODE`] without one.
+    by_place: Vec<Vec<u32>>,
     /// By rank: what its threads and streams do, in the order of the job's graph.
     in_order: Vec<Vec<Piece>>,
     /// By rank and lane: when the first of its nodes begins.
@@ -64,15 +64,6 @@ struct Transplant<'a> {
     /// Nodes that end no earlier than they did, and how long they waited.
     fixed: &'a HashMap<usize, i64>,
 }
-
-/// Where a node of a rank is in the job's graph.
-#[derive(Debug, Clone, Copy)]
-struct At {
-    arrival: u32,
-    end: u32,
-}
-
-const NOWHERE: At = At { arrival: NO_NODE, end: NO_NODE };
 
 /// A node of a rank, with what is needed of it.
 struct Piece {
@@ -183,11 +174,8 @@ impl Ends {
 impl<'a> Transplant<'a> {
     fn new(job: &'a JobGraph, ranks: &'a [&'a RankGraph], peers: &'a Peers, fixed: &'a HashMap<usize, i64>) -> Self {
         let by_place = |rank: usize| {
-            let mut found = vec![NOWHERE; peers.alike.places_in[peers.alike.class[rank] as usize]];
-            let nodes = job.arrivals[rank].iter().zip(&job.ends[rank]);
-            for (place, (arrival, end)) in peers.alike.place_of[rank].iter().zip(nodes) {
-                found[*place as usize] = At { arrival: *arrival, end: *end };
-            }
+            let mut found = vec![NO_NODE; peers.alike.places_in[peers.alike.class[rank] as usize]];
+            peers.alike.place_of[rank].iter().zip(0..).for_each(|(place, node)| found[*place as usize] = node);
             found
         };
         let mut in_order: Vec<Vec<Piece>> = ranks.iter().map(|graph| Vec::with_capacity(graph.nodes.len())).collect();
@@ -236,13 +224,14 @@ impl<'a> Transplant<'a> {
         let work = self.work(rank, from);
         for (at, (end, place)) in self.job.ends[rank].iter().zip(&self.peers.alike.place_of[rank]).enumerate() {
             let (end, of) = (*end as usize, self.by_place[from][*place as usize]);
+            let theirs = |nodes: &[Vec<u32>]| nodes[from][of as usize] as usize;
             if let Some(waited) = self.fixed.get(&end) {
                 times.own[end] -= waited;
                 self.job.change_wait(times, end, |wait| wait.earliest = self.job.node(end).time);
                 continue;
             }
-            times.own[end] = if of.end == NO_NODE { 0 } else { work[*place as usize] };
-            if of.end == NO_NODE {
+            times.own[end] = if of == NO_NODE { 0 } else { work[*place as usize] };
+            if of == NO_NODE {
                 let node = &self.ranks[rank].nodes[at];
                 let begin = self.begins[from].get(lane(node)).copied().flatten();
                 self.job.change_wait(times, end, |wait| {
@@ -250,17 +239,18 @@ impl<'a> Transplant<'a> {
                     *wait = Wait { begin, extra: 0, is_asked: !node.kind.is_cpu(), ..*wait };
                 });
             } else if self.has_wait[end] {
-                let theirs = self.job.recorded_wait(of.end as usize);
+                let (their_end, their_arrival) = (theirs(&self.job.ends), theirs(&self.job.arrivals));
+                let waited = self.job.recorded_wait(their_end);
                 let is_woken = |node: usize| self.job.node(node).binding == EdgeKind::Wake;
-                let are_woken = is_woken(end) && is_woken(of.end as usize);
+                let are_woken = is_woken(end) && is_woken(their_end);
                 self.job.change_wait(times, end, |wait| {
-                    wait.begin = theirs.begin;
-                    wait.extra = if are_woken { theirs.extra } else { wait.extra };
+                    wait.begin = waited.begin;
+                    wait.extra = if are_woken { waited.extra } else { wait.extra };
                 });
                 // Only members of a collective arrive before their end.
                 let arrival = self.job.arrivals[rank][at] as usize;
-                if arrival != end && of.arrival != of.end {
-                    let begin = self.job.node(of.arrival as usize).start;
+                if arrival != end && their_arrival != their_end {
+                    let begin = self.job.node(their_arrival).start;
                     self.job.change_wait(times, arrival, |wait| wait.begin = begin);
                 }
             }
@@ -279,7 +269,7 @@ impl<'a> Transplant<'a> {
             }
             let pending = &mut pending[piece.lane as usize];
             *pending += piece.own;
-            if self.by_place[rank][piece.place as usize].end != NO_NODE {
+            if self.by_place[rank][piece.place as usize] != NO_NODE {
                 *work = std::mem::take(pending);
             }
         }

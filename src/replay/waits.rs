@@ -168,7 +168,6 @@ impl ByEnd {
     }
 }
 
-/// Finds what calls waited for.
 pub(super) struct Waits<'a> {
     work: &'a [Work],
     all: ByEnd,
