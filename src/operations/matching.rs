@@ -15,17 +15,16 @@ use super::alignment::{Token, pairs, renumbered, sharpness};
 use super::inferred::{self, Inferred, Kernel, Sequences, tokens_of};
 use super::rows::{Kind, RankRows, Row, Tie};
 use crate::names::collectives::Collective;
+use crate::numbers::Numbers;
 use crate::operation::Split;
 use crate::time::Ns;
 
-/// The collectives of a job, matched.
 #[derive(Debug, Default)]
 pub struct Matches {
     /// By process group.
     pub groups: Vec<MatchedGroup>,
 }
 
-/// A process group's collectives.
 #[derive(Debug)]
 pub struct MatchedGroup {
     pub name: GroupName,
@@ -150,7 +149,7 @@ pub struct Counts {
 impl Matches {
     /// Matches the collectives of a job's ranks.
     pub fn find(ranks: &[RankRows<'_>]) -> Self {
-        let mut words = HashMap::new();
+        let mut words = Numbers::default();
         let tokens: Vec<Vec<Token>> = ranks.iter().map(|rank| tokens(rank, &mut words)).collect();
         let kernels = kernels(ranks, &tokens);
         let (unnamed, named): (Vec<_>, Vec<_>) =
@@ -187,6 +186,17 @@ impl Matches {
             let [group, collective, member] = pair[1].2;
             self.groups[group].collectives[collective].elsewhere.push(member);
         }
+    }
+
+    /// The collectives of several ranks that such a tie ties, with the positions of their groups and of them in these.
+    pub(super) fn of_several_ranks(
+        &self,
+        ties: fn(Tie) -> bool,
+    ) -> impl Iterator<Item = ((usize, usize), &MatchedGroup, &MatchedCollective)> {
+        let all = self.groups.iter().enumerate().flat_map(|(number, group)| {
+            group.collectives.iter().enumerate().map(move |(at, collective)| ((number, at), group, collective))
+        });
+        all.filter(move |(.., of)| ties(of.tie) && of.fault.is_none() && of.present() > 1)
     }
 
     /// How the kernels of all ranks are matched.
@@ -228,8 +238,18 @@ impl MatchedGroup {
         ranks: &[RankRows<'r>],
         collective: &MatchedCollective,
     ) -> impl Iterator<Item = (usize, &'r Row)> + Clone {
-        let places = (0..self.members.len()).filter_map(|member| self.place(collective, member));
-        places.map(|(rank, row)| (rank, &ranks[rank].rows[row]))
+        (0..self.members.len()).filter_map(|member| self.row(ranks, collective, member))
+    }
+
+    /// That of one member.
+    pub(super) fn row<'r>(
+        &self,
+        ranks: &[RankRows<'r>],
+        collective: &MatchedCollective,
+        member: usize,
+    ) -> Option<(usize, &'r Row)> {
+        let (rank, row) = self.place(collective, member)?;
+        Some((rank, &ranks[rank].rows[row]))
     }
 
     /// How the kernels of one of its collectives are matched.
@@ -326,11 +346,8 @@ fn groups_of_streams(rank: &RankRows<'_>) -> Vec<GroupName> {
 }
 
 /// What the rows are, for [`pairs`]. `words` numbers what must be equal, over all ranks.
-fn tokens(rank: &RankRows<'_>, words: &mut HashMap<String, u32>) -> Vec<Token> {
-    let mut number = |text: String| {
-        let next = words.len() as u32 + 1;
-        *words.entry(text).or_insert(next)
-    };
+fn tokens(rank: &RankRows<'_>, words: &mut Numbers<String>) -> Vec<Token> {
+    let mut number = |text: String| words.number(text) + 1;
     let kinds: Vec<(u32, u32, Tie)> = rank
         .kinds
         .iter()

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::names::collectives::Collective;
-use crate::operation::{Communicator, Message, Split};
+use crate::operation::{Communicator, Message, Operation, Split};
 use crate::time::Ns;
 
 /// The collectives of one rank of a job.
@@ -61,7 +61,6 @@ pub struct Row {
     pub stream: u32,
     /// A position in the steps.
     pub step: Option<u32>,
-    /// Whether a graph replayed it.
     pub is_replay: bool,
 }
 
@@ -78,7 +77,6 @@ pub struct Kind {
     pub collective: Option<String>,
     /// The name of the kernel, a position in the texts.
     pub kernel: u32,
-    /// The type of the elements.
     pub dtype: Option<String>,
     /// How many elements this rank gives.
     pub in_elements: Option<u64>,
@@ -126,6 +124,22 @@ impl Tie {
 }
 
 impl Kind {
+    /// That of an operation, whose kernel's name is at this position.
+    pub(crate) fn of(operation: &Operation, kernel: u32, is_recorded: bool) -> Self {
+        Kind {
+            collective: operation.collective.as_deref().map(str::to_owned),
+            kernel,
+            dtype: operation.dtype.as_deref().map(str::to_owned),
+            in_elements: operation.in_elements,
+            out_elements: operation.out_elements,
+            bytes: operation.bytes,
+            peer: operation.peer,
+            is_recorded,
+            split: operation.split,
+            messages: operation.messages.clone(),
+        }
+    }
+
     /// Whether all that is known is that the kernel sends and receives.
     pub(super) fn is_exchange(&self) -> bool {
         self.collective.as_deref().and_then(Collective::of_record) == Some(Collective::SendRecv)

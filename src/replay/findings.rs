@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::late::Control;
 use super::late_work::LateSearch;
-pub use super::late_work::{Extent, LateWork, WorkPart};
-use super::peers::Part;
+pub use super::late_work::{Extent, LateWork};
+pub use super::peers::Part;
 use super::question::{Question, both, each};
 use super::transplant::{self, RerunError};
 

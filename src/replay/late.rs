@@ -95,15 +95,8 @@ pub(super) struct Standout {
     pub(super) places: Vec<usize>,
 }
 
-/// What stands out.
-#[derive(Debug, Default)]
-pub(super) struct Standouts {
-    pub(super) found: Vec<Standout>,
-    /// Nothing that would save more than this can be hidden.
-    pub(super) hidden: i64,
-}
-
 /// What the best set of a size saves.
+#[derive(Default)]
 struct Best {
     size: usize,
     saves: i64,
@@ -148,7 +141,9 @@ impl Control {
     }
 }
 
-/// Finds what stands out.
+/// What is saved without what a set takes longer at a few places, the set, and the places.
+type Few = (i64, Vec<usize>, Vec<usize>);
+
 pub(super) struct Search<'a, 'q> {
     pub(super) question: &'a Question<'q>,
     pub(super) part: Part,
@@ -164,16 +159,17 @@ pub(super) struct Search<'a, 'q> {
 }
 
 impl Search<'_, '_> {
-    pub(super) fn find(&self) -> Standouts {
+    /// What stands out, and what is saved at most by anything that is hidden.
+    pub(super) fn find(&self) -> (Vec<Standout>, i64) {
         let count = self.ranks.len();
         if count < 2 {
-            return Standouts::default();
+            return (Vec::new(), 0);
         }
         let least = LEAST_SHARE * self.question.length() as f64;
         // What all of the part takes is the most that any of it can save.
         let all = || self.end - self.question.end_of(self.question.without_work(self.base, self.part));
         if (self.half as f64) < least && (all() as f64) < least {
-            return Standouts { found: Vec::new(), hidden: least as i64 };
+            return (Vec::new(), least as i64);
         }
         let layout = Layout::new(self.question, self.part, &self.ranks);
         let runs = self.question.job.nodes.len() * (1 + self.control.jobs.len()) * (count - 1).min(SIZES + 2);
@@ -184,7 +180,7 @@ impl Search<'_, '_> {
         // Its own shuffled jobs are the most of the cost of a large job, where what stands out at all is asked first.
         let at_few = if is_large { None } else { find_at_few() };
         if let Some((of, true)) = at_few {
-            return Standouts { found: vec![of], hidden: 0 };
+            return (vec![of], 0);
         }
         let sets = layout.best(self.question, self.base, most);
         let asked = self.sizes(&sets, is_large);
@@ -221,15 +217,14 @@ impl Search<'_, '_> {
         } else if is_large {
             found.iter_mut().for_each(|of| self.narrow(&layout, of));
         }
-        Standouts { found, hidden: hidden.max(least as i64) }
+        (found, hidden.max(least as i64))
     }
 
     /// The sizes that are asked: all, or of many ranks those by which the model gains most over the next smaller one, besides one rank and all but one. Of a large job
     /// those that would be named by the model.
     fn sizes(&self, sets: &Sets, is_large: bool) -> Vec<usize> {
         if is_large {
-            let best =
-                |size: usize| Some(Best { size, saves: sets.gain(size)?, set: Vec::new(), by_chance: 0, threshold: 0 });
+            let best = |size: usize| Some(Best { size, saves: sets.gain(size)?, ..Best::default() });
             let best: Vec<Best> = (1..=sets.sizes()).filter_map(best).collect();
             return self.contested(&best, &(1..=sets.sizes()).collect::<Vec<_>>(), false);
         }
@@ -280,7 +275,7 @@ impl Search<'_, '_> {
             match best.last_mut() {
                 Some(known) if known.size == size && known.saves >= saves => {}
                 Some(known) if known.size == size => (known.saves, known.set) = (saves, set),
-                _ => best.push(Best { size, saves, set, by_chance: 0, threshold: 0 }),
+                _ => best.push(Best { size, saves, set, ..Best::default() }),
             }
         }
         found
@@ -308,7 +303,7 @@ impl Search<'_, '_> {
     fn at_few_places(&self, layout: &Layout, span: Span) -> Option<(Standout, bool)> {
         let question = self.question;
         let gaps = layout.gaps(question, self.base, span);
-        let Few { saves, set, places } = self.few(layout, (self.base, self.end), (span, &gaps))?;
+        let (saves, set, places) = self.few(layout, (self.base, self.end), (span, &gaps))?;
         let (least, pieces, beyond) = match span {
             Span::Steps => (LEAST_SHARE, 1, STEPS_BEYOND),
             Span::Piece => (LEAST_ONCE, places.len(), PIECE_BEYOND),
@@ -326,7 +321,7 @@ impl Search<'_, '_> {
         }
         let jobs = control.jobs.iter().zip(&control.ends).zip(&gaps);
         let by_chance = jobs.map(|((times, end), gaps)| self.few(layout, (times, *end), (span, gaps)));
-        let by_chance: Vec<f64> = by_chance.map(|of| of.map_or(0.0, |of| of.saves as f64)).collect();
+        let by_chance: Vec<f64> = by_chance.map(|of| of.map_or(0.0, |(saves, ..)| saves as f64)).collect();
         let varies = std_dev(by_chance.iter().copied()).max(control.unsteady);
         let by_chance = mean(by_chance.iter().copied()).max(0.0) as i64;
         if saves - by_chance <= self.of_graph + (FAR_BEYOND * by_chance).max((BEYOND * varies) as i64) {
@@ -389,15 +384,8 @@ impl Search<'_, '_> {
         // Of those that save nearly as much the one of the fewest ranks.
         let nearly = sets.into_iter().zip(places).zip(saved).filter(|(_, saves)| *saves as f64 >= NEARLY_ALL * most);
         let fewest = nearly.min_by_key(|((set, _), saves)| (set.len(), std::cmp::Reverse(*saves)));
-        fewest.map(|((set, places), saves)| Few { saves, set, places })
+        fewest.map(|((set, places), saves)| (saves, set, places))
     }
-}
-
-/// What a set takes longer at a few places, and what that saves.
-struct Few {
-    saves: i64,
-    set: Vec<usize>,
-    places: Vec<usize>,
 }
 
 /// Of some sizes the smallest with nearly all of the most beyond chance.

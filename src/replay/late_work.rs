@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::culprits::{Culprit, Culprits};
 use super::job::Times;
-use super::late::{Control, LARGE_JOB, LEAST_SHARE, Search, Standing, Standout, Standouts};
+use super::late::{Control, LARGE_JOB, LEAST_SHARE, Search, Standing, Standout};
 use super::peers::Part;
 use super::question::Question;
 use super::rank::{EdgeKind, NodeKind};
@@ -37,7 +37,7 @@ const SEEDS: usize = 1_000;
 const AS_SLOW: f64 = 0.8;
 
 /// Ranks that take longer than their peers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LateWork {
     /// The ranks.
@@ -46,7 +46,7 @@ pub struct LateWork {
     /// Their peers: the other ranks that do the same. Empty if these are all of them, who are then compared with the median of all.
     pub peers: Vec<u32>,
     /// Which part of their work is longer.
-    pub part: WorkPart,
+    pub part: Part,
     /// How much of it.
     pub extent: Extent,
     /// At how many places of the job's sequence of work that is, if these are few; 0 if it is everywhere.
@@ -95,11 +95,12 @@ impl LateWork {
 }
 
 /// How much of a rank's work takes longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Extent {
     /// All of it.
+    #[default]
     Everywhere,
     /// Single pieces: once, or a few times.
     Pieces,
@@ -107,23 +108,6 @@ pub enum Extent {
     Calls,
     /// None: their threads begin later. Why is before their traces begin.
     Begin,
-}
-
-/// The words for a part of a rank's work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum WorkPart {
-    /// What its threads do.
-    Cpu,
-    /// What its GPUs do, without collectives.
-    Gpu,
-}
-
-impl From<Part> for WorkPart {
-    fn from(part: Part) -> Self {
-        if part == Part::Cpu { WorkPart::Cpu } else { WorkPart::Gpu }
-    }
 }
 
 /// The times in which some ranks do as their peers.
@@ -148,7 +132,7 @@ impl LateSearch<'_, '_> {
         let least = self.of_graph + UNSTEADY * control.unsteady as i64;
         if self.part == Part::Cpu {
             let beginners = question.late_beginners(least);
-            let with_begin = |base: &Times, set: &[usize]| question.with_begin(base, set);
+            let with_begin = |base: &Times, set: &[usize]| question.begin_as_peers(base, set);
             self.cure(Extent::Begin, &beginners, (&mut base, &mut end), least, &with_begin, &mut found);
             let calls = question.calls();
             let with_calls: Vec<usize> = (0..calls.len()).filter(|rank| !calls[*rank].is_empty()).collect();
@@ -176,7 +160,7 @@ impl LateSearch<'_, '_> {
                 half: self.half,
                 of_graph: self.of_graph,
             };
-            let Standouts { found: standouts, hidden: here } = search.find();
+            let (standouts, here) = search.find();
             hidden = if round == 0 { here } else { hidden.max(here) };
             let Some(first) = standouts.iter().max_by_key(|of| of.saves) else { break };
             let times = self.without(&base, first);
@@ -285,19 +269,15 @@ impl LateSearch<'_, '_> {
         LateWork {
             ranks: set.iter().map(|rank| *rank as u32).collect(),
             peers: (0..question.ranks.len()).filter(is_peer).map(|rank| rank as u32).collect(),
-            part: self.part.into(),
+            part: self.part,
             extent,
-            pieces: 0,
-            are_peers_faster: false,
-            as_slow: Vec::new(),
             has_python: set.iter().all(|rank| question.ranks[*rank].texts.iter().any(|text| is_python(text))),
             saves_ns: saves,
-            excess_ns: 0,
             is_proven: question.bound.is_none(),
-            by_chance_ns: 0,
             error_ns: error,
             saves_by_step_ns: by_step,
             culprits,
+            ..LateWork::default()
         }
     }
 
@@ -346,12 +326,6 @@ impl Question<'_> {
         found.retain(|(late, _)| *late > least);
         found.sort_by_key(|(late, rank)| (std::cmp::Reverse(*late), *rank));
         found.into_iter().map(|(_, rank)| rank).collect()
-    }
-
-    fn with_begin(&self, base: &Times, set: &[usize]) -> Times {
-        let mut times = base.clone();
-        self.begin_as_peers(&mut times, set);
-        times
     }
 
     /// By rank: its calls that wait for the GPU, and that its peers do not make there. Where a peer has others of that name, both may be the same calls,

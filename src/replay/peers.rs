@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use foldhash::fast::FixedState;
+use serde::Serialize;
 
 use super::alike::Alike;
 use super::job::{JobGraph, Node, Role, Times};
@@ -15,12 +16,15 @@ use crate::operations::matching::Matches;
 use crate::statistics::median_time;
 use crate::time::{Ns, Window};
 
-/// Which work of ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// The words for a part of a rank's work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "WorkPart"))]
+#[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// What their threads do.
+    /// What its threads do.
+    #[default]
     Cpu,
-    /// Their kernels, copies and fills, without collectives.
+    /// What its GPUs do, without collectives.
     Gpu,
 }
 
@@ -28,38 +32,15 @@ impl Part {
     pub fn role(self) -> Role {
         if self == Part::Cpu { Role::Cpu } else { Role::Gpu }
     }
-}
 
-/// The places that several like ranks have.
-#[derive(Debug, Default)]
-struct Places {
-    /// Their roles, and where their members are.
-    places: Vec<(Role, Range<u32>)>,
-    /// Of each: its ranks, with their nodes in the job's graph.
-    members: Vec<(u32, u32)>,
-    /// By place: whether a thread goes on there that another one woke.
-    are_woken: Vec<bool>,
+    /// As a sentence names it.
+    pub(crate) fn name(self) -> &'static str {
+        if self == Part::Cpu { "CPU" } else { "GPU" }
+    }
 }
 
 /// A place: its role, and its members.
 pub type Place<'a> = (Role, &'a [(u32, u32)]);
-
-impl Places {
-    fn push(&mut self, role: Role, members: &[(u32, u32)]) {
-        let first = self.members.len() as u32;
-        self.members.extend(members);
-        self.places.push((role, first..self.members.len() as u32));
-    }
-
-    fn iter(&self) -> impl Iterator<Item = Place<'_>> {
-        self.places.iter().enumerate().map(|(at, (role, _))| (*role, self.members(at)))
-    }
-
-    fn members(&self, place: usize) -> &[(u32, u32)] {
-        let (_, of) = &self.places[place];
-        &self.members[of.start as usize..of.end as usize]
-    }
-}
 
 /// Like ranks, and what they have in common.
 #[derive(Debug)]
@@ -69,7 +50,12 @@ pub struct Peers {
     moved: HashMap<u32, i64, FixedState>,
     /// By node: whether it is one of these. For all others a run's own time says it alone.
     is_moved: Vec<bool>,
-    places: Places,
+    /// The places that several like ranks have: their roles, and where their members are.
+    places: Vec<(Role, Range<u32>)>,
+    /// Of each place: its ranks, with their nodes in the job's graph.
+    members: Vec<(u32, u32)>,
+    /// By place: whether a thread goes on there that another one woke.
+    are_woken: Vec<bool>,
     /// Nodes that no peer has, though its trace goes on there.
     alone: Vec<u32>,
 }
@@ -87,7 +73,9 @@ impl Peers {
             alike,
             moved: HashMap::default(),
             is_moved: vec![false; nodes],
-            places: Places::default(),
+            places: Vec::new(),
+            members: Vec::new(),
+            are_woken: Vec::new(),
             alone: Vec::new(),
         };
         let is_common = peers.find_places(job, ranks);
@@ -132,7 +120,9 @@ impl Peers {
                 members.iter().for_each(|(_, node)| is_common[*node as usize] = true);
                 // A collective that is matched on some ranks only is nobody's work.
                 if role.is_work() && members.iter().all(|(_, node)| job.node(*node as usize).role == role) {
-                    self.places.push(role, members);
+                    let first = self.members.len() as u32;
+                    self.members.extend(members);
+                    self.places.push((role, first..self.members.len() as u32));
                 }
             } else {
                 let span = common[class][usize::from(role != Role::Cpu)];
@@ -140,10 +130,11 @@ impl Peers {
                 self.alone.extend(members.iter().filter(is_recorded).map(|(_, node)| *node));
             }
         }
-        let members = &self.places.members;
-        self.places.places.sort_by_key(|(_, of)| members[of.start as usize]);
+        let members = &self.members;
+        self.places.sort_by_key(|(_, of)| members[of.start as usize]);
         let is_woken = |(_, node): &(u32, u32)| is_woken(job, *node as usize);
-        self.places.are_woken = self.places.iter().map(|(_, members)| members.iter().any(is_woken)).collect();
+        let are_woken = self.places().map(|(_, members)| members.iter().any(is_woken)).collect();
+        self.are_woken = are_woken;
         self.alone.sort_unstable();
         is_common
     }
@@ -185,18 +176,19 @@ impl Peers {
 
     /// The places that several like ranks have: their roles, and the ranks there with their nodes.
     pub fn places(&self) -> impl Iterator<Item = Place<'_>> {
-        self.places.iter()
+        self.places.iter().enumerate().map(|(at, (role, _))| (*role, self.members(at)))
     }
 
     /// The ranks at a place, with their nodes.
     pub(super) fn members(&self, place: usize) -> &[(u32, u32)] {
-        self.places.members(place)
+        let (_, of) = &self.places[place];
+        &self.members[of.start as usize..of.end as usize]
     }
 
     /// The times of a job in which these ranks do this part of their work as the median of their peers does: of those that are not among them, or of
     /// all if all are.
     pub fn like_peers(&self, job: &JobGraph, mut times: Times, set: &[bool], part: Part) -> Times {
-        let places = self.places.places.iter().enumerate().filter(|(_, (role, _))| *role == part.role());
+        let places = self.places.iter().enumerate().filter(|(_, (role, _))| *role == part.role());
         self.cure(job, &mut times, set, places.map(|(place, _)| place));
         for node in self.alone() {
             let (rank, role) = (job.node(node).rank as usize, job.node(node).role);
@@ -219,7 +211,7 @@ impl Peers {
     pub(super) fn like_each_other(&self, job: &JobGraph, times: &Times, set: &[bool], part: Part) -> Times {
         let mut found = times.clone();
         let mut work: Vec<Ns> = Vec::new();
-        for (_, members) in self.places.iter().filter(|place| place.0 == part.role()) {
+        for (_, members) in self.places().filter(|place| place.0 == part.role()) {
             let own = || members.iter().filter(|(rank, _)| set[*rank as usize]).map(|(_, node)| *node as usize);
             work.clear();
             work.extend(own().map(|node| Ns(self.work_in(job, times, node))));
@@ -244,7 +236,7 @@ impl Peers {
             let usual = median_time(&mut work).0;
             let own = || members.iter().filter(is_set).map(|(_, node)| *node as usize);
             own().for_each(|node| times.own[node] = usual);
-            if !self.places.are_woken[place] {
+            if !self.are_woken[place] {
                 continue;
             }
             // How long a thread takes to wake another one is work of its own.
@@ -274,7 +266,7 @@ impl Peers {
     pub fn shuffled(&self, job: &JobGraph, times: &Times, below: &mut dyn FnMut(usize) -> usize) -> Times {
         let mut found = times.clone();
         let mut work: Vec<i64> = Vec::new();
-        for (_, members) in self.places.iter() {
+        for (_, members) in self.places() {
             work.clear();
             work.extend(members.iter().map(|(_, node)| self.work_in(job, times, *node as usize)));
             for at in (1..work.len()).rev() {

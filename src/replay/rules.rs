@@ -91,10 +91,11 @@ impl Question<'_> {
     }
 
     /// These ranks begin when the median of their peers does that are not among them, or of all if all are; none later than it did.
-    pub(super) fn begin_as_peers(&self, times: &mut Times, set: &[usize]) {
-        let begins = self.begins(times);
+    pub(super) fn begin_as_peers(&self, base: &Times, set: &[usize]) -> Times {
+        let (mut times, begins) = (base.clone(), self.begins(base));
         let late: Vec<i64> = set.iter().map(|rank| self.late(&begins, *rank, set)).collect();
-        self.shift(times, |rank| set.iter().position(|of| *of == rank).map_or(0, |at| late[at]));
+        self.shift(&mut times, |rank| set.iter().position(|of| *of == rank).map_or(0, |at| late[at]));
+        times
     }
 
     /// How much later a rank of a set begins than its peers.

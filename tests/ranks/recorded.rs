@@ -50,8 +50,8 @@ fn a_recorded_pause_costs_what_its_rerun_saves() {
 fn launches_that_wait_for_a_full_queue_are_no_work_of_a_cpu() {
     let compared = compared("full_queue", 2);
     let report = compared.report();
-    let verdict = report.verdict();
-    assert!(verdict.pace.is_some_and(|pace| pace.cpus < 0.001 && pace.gpus > 0.45), "{:?}", verdict.pace);
+    let pace = report.pace();
+    assert!(pace.is_some_and(|pace| pace.cpus < 0.001 && pace.gpus > 0.45), "{pace:?}");
     let reruns = report.reruns.unwrap();
     let [found] = &reruns.findings[..] else { panic!("{:?}", reruns.findings) };
     let culprit = found.culprit().unwrap();

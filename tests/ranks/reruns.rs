@@ -154,7 +154,7 @@ fn a_call_that_waits_for_the_gpu_on_one_rank_is_found() {
 /// CPUs are twice as fast. Where graphs are replayed, the GPUs do, if any.
 #[test]
 fn the_cpus_set_the_pace_only_where_they_do() {
-    let verdict = |job: &Job| compare(&job.make()).report().verdict().pace;
+    let pace = |job: &Job| compare(&job.make()).report().pace();
     for seed in 0..rounds(2) as u64 {
         let eager = Job { steps: 6, layers: 8, graphs: false, pieces: false, jitter_ns: 2_000, ..job(seed) };
         let one = |rank| Late { rank, extra_ns: 0, how: How::SlowCpu { factor: 0.5 }, when: When::EveryStep };
@@ -162,9 +162,9 @@ fn the_cpus_set_the_pace_only_where_they_do() {
         let (slow, fast) = (reruns(&eager), reruns(&fast));
         let (predicted, truth) = (slow.cpus_twice_as_fast_saves_ns as f64, (slow.length_ns - fast.length_ns) as f64);
         assert!((predicted / truth - 1.0).abs() < 0.05, "seed {seed}: {predicted} {truth}");
-        assert!(verdict(&eager).is_some_and(|pace| pace.is_of_one() && pace.cpus > pace.gpus), "seed {seed}");
+        assert!(pace(&eager).is_some_and(|pace| pace.is_of_one() && pace.cpus > pace.gpus), "seed {seed}");
         let graphs = Job { graphs: true, layers: 32, ..Job { tp: 4, pp: 1, dp: 1, ..eager } };
-        assert!(verdict(&graphs).is_none_or(|pace| !pace.is_of_one() || pace.gpus > pace.cpus), "seed {seed}");
+        assert!(pace(&graphs).is_none_or(|pace| !pace.is_of_one() || pace.gpus > pace.cpus), "seed {seed}");
     }
 }
 
@@ -644,7 +644,7 @@ fn cpus_and_gpus_set_the_pace_together_between_one_and_the_other() {
             let job =
                 Job { tp: 4, steps: 4, layers: 12, jitter_ns: 0, late: Some(slow(0)), also_late, ..Job::default() };
             let report = compare(&job.make()).report();
-            let pace = match report.verdict().pace {
+            let pace = match report.pace() {
                 None => '-',
                 Some(pace) if !pace.is_of_one() => 'T',
                 Some(pace) if pace.cpus > pace.gpus => 'C',

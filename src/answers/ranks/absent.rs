@@ -89,7 +89,11 @@ impl WaitsForAbsent {
     }
 
     /// The nodes of a job's graph at which collectives end that waited, with how long.
-    fn nodes<'a>(&'a self, graphs: &'a [&RankGraph], graph: &'a JobGraph) -> impl Iterator<Item = (usize, Ns)> + 'a {
+    pub(super) fn nodes<'a>(
+        &'a self,
+        graphs: &'a [&RankGraph],
+        graph: &'a JobGraph,
+    ) -> impl Iterator<Item = (usize, Ns)> + 'a {
         graphs.iter().enumerate().flat_map(move |(rank, of)| {
             let waited = move |(node, end): (&RankNode, &u32)| {
                 let NodeKind::Collective(row) = node.kind else { return None };
@@ -106,11 +110,6 @@ impl WaitsForAbsent {
             partial: self.nodes(graphs, graph).map(|(node, waited)| (node, waited.0)).collect(),
             minorities: (0..job.ranks.len()).filter(is_minority).collect(),
         }
-    }
-
-    /// By node of a job's graph: how long before its end the collective waited.
-    pub(super) fn by_node(&self, graphs: &[&RankGraph], graph: &JobGraph) -> HashMap<usize, Ns, FixedState> {
-        self.nodes(graphs, graph).collect()
     }
 }
 

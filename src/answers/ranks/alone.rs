@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
 
+use super::critical::{PlacedPiece, placed};
 use super::reduce::launchers;
 use crate::answers::stacks::steps::Steps;
 use crate::attribution::selection::{Wanted, collectives};
@@ -12,7 +13,7 @@ use crate::id::{GpuId, ProcessId, SliceId};
 use crate::operations::clocks::Clocks;
 use crate::operations::matching::Matches;
 use crate::replay::build::{Source, build};
-use crate::replay::critical::{PathKind, PathPiece};
+use crate::replay::critical::PathKind;
 use crate::replay::job::JobGraph;
 use crate::replay::rank::RankGraph;
 use crate::store::Store;
@@ -28,15 +29,6 @@ pub struct Alone {
     pub graphs: Vec<RankGraph>,
 }
 
-/// A piece of the path of a process, on the trace's own clock.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct AlonePiece {
-    pub(super) kind: PathKind,
-    /// Its kernel, copy or call, if it is one.
-    pub(super) slice: Option<SliceId>,
-    pub(super) window: Window,
-}
-
 impl Alone {
     /// Finds the critical path of each process that launches, in a window of a trace.
     pub fn find(store: &Store, attribution: &Attribution, window: Window) -> Self {
@@ -44,10 +36,10 @@ impl Alone {
         let is_collective = |kernel: SliceId| activity.is_collective[store.slices.name(kernel).0 as usize];
         let mut found = Alone::default();
         for graph in graphs(store, &is_collective, window) {
-            for AlonePiece { kind, slice, window } in path(&graph) {
+            for PlacedPiece { kind, node, window, .. } in path(&graph) {
                 *found.kinds.entry(kind).or_default() += window.duration();
                 let runs = matches!(kind, PathKind::Compute | PathKind::Transfer);
-                let slice = slice.filter(|_| runs);
+                let slice = graph.slices[node as usize].filter(|_| runs);
                 slice.into_iter().for_each(|slice| *found.on_path.entry(slice).or_default() += window.duration());
             }
             found.graphs.push(graph);
@@ -56,21 +48,20 @@ impl Alone {
     }
 }
 
-/// The path of each process that launches, in the order of time.
-pub(super) fn paths(store: &Store, window: Window) -> Vec<Vec<AlonePiece>> {
+/// The graph of each process that launches, with its path in the order of time.
+pub(super) fn paths(store: &Store, window: Window) -> Vec<(RankGraph, Vec<PlacedPiece>)> {
     let is_collective = collectives(store, &Wanted::collectives());
     let is_collective = |kernel: SliceId| is_collective[store.slices.name(kernel).0 as usize];
-    graphs(store, &is_collective, window).iter().map(path).collect()
+    let with_path = |graph: RankGraph| {
+        let path = path(&graph);
+        (graph, path)
+    };
+    graphs(store, &is_collective, window).into_iter().map(with_path).collect()
 }
 
-fn path(graph: &RankGraph) -> Vec<AlonePiece> {
+fn path(graph: &RankGraph) -> Vec<PlacedPiece> {
     let job = JobGraph::join(&[graph], &Matches::default(), &Clocks::given(&[Ns::ZERO]));
-    let piece = |piece: PathPiece| AlonePiece {
-        kind: piece.kind,
-        slice: graph.slices[job.node(piece.node as usize).of as usize],
-        window: Window { start: Ns(piece.start), end: Ns(piece.end) },
-    };
-    job.critical_path().into_iter().map(piece).collect()
+    placed(&job, &[graph], &job.critical_path())
 }
 
 /// The graph of each process that launches.

@@ -153,12 +153,8 @@ impl RankChanges {
             RankChange { rank, before, after }
         };
         let mut stacks: BTreeMap<Vec<String>, StackChange> = BTreeMap::new();
-        for stack in &before.stacks {
-            add(&mut stacks, stack, |change| &mut change.before);
-        }
-        for stack in &after.stacks {
-            add(&mut stacks, stack, |change| &mut change.after);
-        }
+        before.stacks.iter().for_each(|stack| add(&mut stacks, stack, |change| &mut change.before));
+        after.stacks.iter().for_each(|stack| add(&mut stacks, stack, |change| &mut change.after));
         let mut stacks: Vec<StackChange> = stacks.into_values().collect();
         for stack in &mut stacks {
             (stack.before, stack.after) = divided(stack.before, stack.after);
@@ -230,7 +226,7 @@ fn waits_of_rank(report: &RankReport, rank: u32) -> Option<Waits> {
         waited_ns: of.waited_ns,
         caused_ns: of.caused_ns,
         late_count: of.late_count,
-        each: EachWaits::default(),
+        ..Waits::default()
     })
 }
 

@@ -12,7 +12,7 @@ use super::reduction::RankReduction;
 use crate::names::calls::Work;
 use crate::replay::build::OUTSIDE;
 use crate::replay::critical::{PathKind, PathPiece};
-use crate::replay::job::Times;
+use crate::replay::job::{JobGraph, Times};
 use crate::replay::question::{LessWork, Question};
 use crate::replay::rank::{EdgeKind, NodeKind, RankGraph, RankNode};
 use crate::time::{Ns, Window};
@@ -166,7 +166,7 @@ impl CriticalPath {
             kinds: PathKind::ALL.map(kind).to_vec(),
             ranks,
             lines,
-            pieces: placed(question, &pieces),
+            pieces: placed(question.job, question.ranks, &pieces),
         }
     }
 }
@@ -196,7 +196,7 @@ pub(super) fn pieces(question: &Question<'_>, absent: Option<&WaitsForAbsent>) -
     let mut pieces = question.job.critical_path();
     pieces.retain(|piece| piece.end > question.start);
     pieces.iter_mut().for_each(|piece| piece.start = piece.start.max(question.start));
-    let waited = absent.map(|absent| absent.by_node(question.ranks, question.job));
+    let waited = absent.map(|absent| absent.nodes(question.ranks, question.job).collect());
     match waited {
         Some(waited) => waiting_apart(pieces, &waited),
         None => pieces,
@@ -216,11 +216,11 @@ fn waiting_apart(pieces: Vec<PathPiece>, waited: &HashMap<usize, Ns, FixedState>
 }
 
 /// The pieces of a path, by ranks and their nodes.
-pub(super) fn placed(question: &Question<'_>, pieces: &[PathPiece]) -> Vec<PlacedPiece> {
+pub(super) fn placed(job: &JobGraph, ranks: &[&RankGraph], pieces: &[PathPiece]) -> Vec<PlacedPiece> {
     let place = |piece: &PathPiece| {
-        let job = question.job.node(piece.node as usize);
+        let job = job.node(piece.node as usize);
         // Of a rendezvous nothing is on the path.
-        let node = question.ranks[job.rank as usize].nodes.get(job.of as usize)?;
+        let node = ranks[job.rank as usize].nodes.get(job.of as usize)?;
         let window = Window { start: Ns(piece.start), end: Ns(piece.end) };
         let (rank, ahead) = (job.rank as usize, node.end - Ns(job.time));
         Some(PlacedPiece { kind: piece.kind, rank, node: job.of, window, ahead })

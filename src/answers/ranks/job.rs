@@ -39,10 +39,8 @@ pub struct Refused {
     pub why: String,
 }
 
-/// Why some parts are no job.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// Two sources contradict each other.
     #[error("{trace}: {} says that it is rank {}, {} says rank {}", first.0.name(), first.1, second.0.name(), second.1)]
     Contradiction { trace: String, first: (RankSource, u32), second: (RankSource, u32) },
     /// Several ranks in one file have a GPU of one number.
@@ -55,22 +53,12 @@ pub enum JobError {
         trace: String,
         ranks: Vec<u32>,
     },
-    /// A rank is there twice.
     #[error("rank {rank} is there twice: {first} and {second}{}", of_one(first, second))]
     Twice { rank: u32, first: String, second: String },
-    /// Nothing says which rank it is.
     #[error("{trace}: neither its header, nor records of collectives, nor its name says which rank it is")]
     Unknown { trace: String },
-    /// The traces are of different jobs, and no more of them of one than of another.
     #[error("{first} is of a job of {first_size} ranks, {second} of one of {second_size}")]
-    DifferentJobs {
-        first: String,
-        /// Its job's size.
-        first_size: u32,
-        second: String,
-        /// Its job's size.
-        second_size: u32,
-    },
+    DifferentJobs { first: String, first_size: u32, second: String, second_size: u32 },
 }
 
 /// How to give the traces of one of two jobs or replicas in a folder, if their names differ in one number after a word: `TP-0-DP-0`, `TP-0-DP-1`.
@@ -160,7 +148,6 @@ impl Job {
         }
     }
 
-    /// Leaves a rank out.
     pub(super) fn refuse(&mut self, at: usize, why: String) {
         let (rank, reduction) = (self.ranks.remove(at), self.reductions.remove(at));
         self.refused.push(Refused { trace: reduction.trace, rank, why });

@@ -295,15 +295,10 @@ fn steps(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> Vec<(Step, W
     found.into_iter().filter_map(after).collect()
 }
 
-/// What a rank does when: starts and lengths, on the job's clock.
+/// What a rank does when: starts and lengths, on the job's clock. Computing, transfers, waiting for the stage before and for the next one, and waiting in
+/// collectives.
 #[derive(Default)]
-struct Spans {
-    compute: Vec<(Ns, Ns)>,
-    transfer: Vec<(Ns, Ns)>,
-    previous: Vec<(Ns, Ns)>,
-    next: Vec<(Ns, Ns)>,
-    collectives: Vec<(Ns, Ns)>,
-}
+struct Spans([Vec<(Ns, Ns)>; 5]);
 
 impl Spans {
     /// By rank; and the steps in which it is unknown how long a send or a receive waits.
@@ -317,7 +312,7 @@ impl Spans {
         for rank in stage_of.keys() {
             let nodes = job.reductions[*rank].graph.nodes.iter().filter(|node| node.kind == NodeKind::Slice);
             let compute = nodes.map(|node| (clocks.ranks[*rank].aligned(node.start), node.end - node.start));
-            found.entry(*rank).or_default().compute = compute.collect();
+            found.entry(*rank).or_default().0[0] = compute.collect();
         }
         for group in &matches.groups {
             for collective in &group.collectives {
@@ -326,19 +321,21 @@ impl Spans {
                 let waits = measured.map_or_else(Vec::new, |of| of.waits);
                 for (member, row) in job.counted_rows(group, collective) {
                     let rank = group.members[member];
-                    let (Some(stage), Some(spans)) = (stage_of.get(&rank), found.get_mut(&rank)) else { continue };
+                    let (Some(stage), Some(Spans(spans))) = (stage_of.get(&rank), found.get_mut(&rank)) else {
+                        continue;
+                    };
                     unmeasured.extend(is_unknown.then(|| compared.step(rank, row.step)));
                     let start = clocks.ranks[rank].aligned(row.start);
                     let wait = waits.iter().find(|(of, _)| *of == member).map_or(Ns::ZERO, |(_, wait)| *wait);
-                    spans.transfer.push((start + wait, row.dur - wait));
+                    spans[1].push((start + wait, row.dur - wait));
                     let other =
                         group.members.iter().find(|other| **other != rank).and_then(|other| stage_of.get(other));
                     let waiting = match other.filter(|_| group.name.pair.is_some()) {
-                        Some(other) if is_next(*stage, *other, last) => &mut spans.next,
-                        Some(_) => &mut spans.previous,
-                        None => &mut spans.collectives,
+                        Some(other) if is_next(*stage, *other, last) => 3,
+                        Some(_) => 2,
+                        None => 4,
                     };
-                    waiting.push((start, wait));
+                    spans[waiting].push((start, wait));
                 }
             }
         }
@@ -346,35 +343,29 @@ impl Spans {
     }
 
     fn nested(self) -> Nested {
-        let compute = Busy::from_spans(self.compute);
-        let transfer = compute.with(&Busy::from_spans(self.transfer));
-        let previous = transfer.with(&Busy::from_spans(self.previous));
-        let next = previous.with(&Busy::from_spans(self.next));
-        let collectives = next.with(&Busy::from_spans(self.collectives));
-        Nested { compute, transfer, previous, next, collectives }
+        let mut all = Busy::default();
+        Nested(self.0.map(|spans| {
+            all = all.with(&Busy::from_spans(spans));
+            all.clone()
+        }))
     }
 }
 
 /// The same, each with those before it.
-struct Nested {
-    compute: Busy,
-    transfer: Busy,
-    previous: Busy,
-    next: Busy,
-    collectives: Busy,
-}
+struct Nested([Busy; 5]);
 
 impl Nested {
     fn add(&self, stage: &mut Stage, Window { start, end }: Window, [first, last]: [Ns; 2]) {
-        let within = |of: &Busy| of.within(start, end);
-        let bubble = |from: Ns, to: Ns| to - from - self.transfer.within(from, to);
+        let within = self.0.each_ref().map(|of| of.within(start, end));
+        let [compute, transfer, previous, next, collectives] = within;
+        let bubble = |from: Ns, to: Ns| to - from - self.0[1].within(from, to);
         stage.length_ns += end - start;
-        stage.compute_ns += within(&self.compute);
-        stage.transfer_ns += within(&self.transfer) - within(&self.compute);
-        stage.waits_for_previous_ns += within(&self.previous) - within(&self.transfer);
-        stage.waits_for_next_ns += within(&self.next) - within(&self.previous);
-        stage.waits_in_collectives_ns += within(&self.collectives) - within(&self.next);
-        stage.idle_ns += end - start - within(&self.collectives);
+        stage.compute_ns += compute;
+        stage.transfer_ns += transfer - compute;
+        stage.waits_for_previous_ns += previous - transfer;
+        stage.waits_for_next_ns += next - previous;
+        stage.waits_in_collectives_ns += collectives - next;
+        stage.idle_ns += end - start - collectives;
         stage.warm_up_ns += bubble(start, first);
         stage.steady_ns += bubble(first, last);
         stage.cool_down_ns += bubble(last, end);

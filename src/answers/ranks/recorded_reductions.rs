@@ -5,13 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::reduction::{Kind, RankReduction, RankSource, ReducedStack, Row};
-use crate::answers::damage::Losses;
 use crate::numbers::Numbers;
 use crate::operation::{Communicator, Counts, Operation, Source};
 use crate::operations::communicators::Communicators;
 use crate::operations::recorded_ranks::RecordedRanks;
 use crate::records::Records;
-use crate::replay::rank::RankGraph;
 use crate::time::{Ns, Window};
 
 /// How many frames of a recorded call path are shown first, from the innermost.
@@ -110,21 +108,20 @@ fn reduction(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankRedu
         let operation = &records.operations[*at];
         let communicator = facts.communicators.of_operation(operation);
         let peer = facts.peer(operation, communicator);
-        let kind = Kind { peer, ..kind_of(operation, &mut texts) };
+        let collective = operation.collective.as_deref();
+        let name = texts.number(collective.unwrap_or_else(|| operation.source.title()).to_owned());
+        let kind = Kind { peer, ..Kind::of(operation, name, true) };
         Row {
             kernel: number as u32,
             start: *start,
             dur: *dur,
             exposed: *dur,
-            busy_before: Ns::ZERO,
-            idle_before: Ns::ZERO,
             kind: kinds.number(kind),
             group: communicator.map(|communicator| groups.number(communicator)),
             seq: facts.sequence(operation, communicator),
             stack: operation.recorded_path.map(|path| paths.number(path)),
             stream: streams.number((operation.stream_handle, communicator)),
-            step: None,
-            is_replay: false,
+            ..Row::default()
         }
     };
     let rows: Vec<Row> = rows.iter().enumerate().map(row).collect();
@@ -133,41 +130,17 @@ fn reduction(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankRedu
     let names = files.iter().filter_map(|file| records.files.get(*file as usize)).map(|file| file.name.as_str());
     RankReduction {
         trace: names.collect::<Vec<_>>().join(", "),
-        damage: Losses::default(),
         said: vec![(RankSource::Records, rank)],
-        world_size: None,
-        host: None,
         window: Window {
             start: rows.first().map_or(Ns::ZERO, |row| row.start),
             end: rows.iter().map(Row::end).max().unwrap_or_default(),
         },
-        gpu_span: None,
-        wall: Ns::ZERO,
-        queue_empty: Ns::ZERO,
         texts: texts.list,
         groups: groups.list.iter().map(group).collect(),
         kinds: kinds.list,
         stacks: paths.list.iter().map(stack).collect(),
-        steps: Vec::new(),
         rows,
-        graph: RankGraph::default(),
-        left_out_nodes: 0,
-    }
-}
-
-fn kind_of(operation: &Operation, texts: &mut Numbers<String>) -> Kind {
-    let collective = operation.collective.as_deref().map(str::to_owned);
-    Kind {
-        kernel: texts.number(collective.clone().unwrap_or_else(|| operation.source.title().to_owned())),
-        collective,
-        dtype: operation.dtype.as_deref().map(str::to_owned),
-        in_elements: operation.in_elements,
-        out_elements: operation.out_elements,
-        bytes: operation.bytes,
-        peer: None,
-        is_recorded: true,
-        split: operation.split,
-        messages: operation.messages.clone(),
+        ..RankReduction::default()
     }
 }
 

@@ -59,9 +59,9 @@ pub fn reduce_attributed(
     found.doubt_exchanges();
     let mut reductions = Vec::new();
     let all = by_rank(&own);
-    let has_gpu = |rank: RankId| all.iter().any(|of| of.rank == Some(rank));
+    let has_gpu = |rank: RankId| all.keys().any(|(_, of, _)| *of == Some(rank));
     let without_gpu: BTreeSet<RankId> = own.iter().filter_map(|own| own.rank).filter(|rank| !has_gpu(*rank)).collect();
-    for RankGpus { trace, rank, gpus } in all {
+    for ((trace, rank, _), gpus) in all {
         let own: Vec<&Own<'_>> = own.iter().filter(|own| gpus.contains(&own.gpu)).collect();
         let measured: Vec<(Window, Ns)> = gpus.iter().filter_map(|gpu| queues.of.get(gpu)).copied().collect();
         let wall = measured.iter().map(|(span, _)| span.duration()).sum();
@@ -128,18 +128,9 @@ impl Found {
 
     fn own<'k>(&mut self, store: &Store, operation: Operation, row: &'k KernelLaunch) -> Own<'k> {
         let kernel = row.launched.kernel;
-        let kind = Kind {
-            kernel: self.texts.number_of(store.slice_name(kernel)),
-            is_recorded: operation.communicator.is_some() || operation.dtype.is_some() || row.record.is_some(),
-            collective: operation.collective.as_deref().map(str::to_owned),
-            dtype: operation.dtype.as_deref().map(str::to_owned),
-            in_elements: operation.in_elements,
-            out_elements: operation.out_elements,
-            bytes: operation.bytes,
-            peer: operation.peer,
-            split: operation.split,
-            messages: operation.messages,
-        };
+        let name = self.texts.number_of(store.slice_name(kernel));
+        let is_recorded = operation.communicator.is_some() || operation.dtype.is_some() || row.record.is_some();
+        let kind = Kind::of(&operation, name, is_recorded);
         Own {
             kernel,
             start: store.slices.ts(kernel),
@@ -238,27 +229,20 @@ fn name_of(store: &Store, trace: TraceId) -> Option<&str> {
     Some(trace.name.as_deref().unwrap_or(&trace.file))
 }
 
-/// The GPUs of a rank of a trace.
-struct RankGpus {
-    trace: TraceId,
-    rank: Option<RankId>,
-    gpus: Vec<GpuId>,
-}
-
 /// The GPUs of each rank of each trace. A GPU of unknown rank counts as a rank by itself.
-fn by_rank(all: &[Own<'_>]) -> Vec<RankGpus> {
+fn by_rank(all: &[Own<'_>]) -> BTreeMap<(TraceId, Option<RankId>, Option<GpuId>), Vec<GpuId>> {
     let mut votes: BTreeMap<GpuId, BTreeMap<RankId, u64>> = BTreeMap::new();
     for own in all {
         let of_gpu = votes.entry(own.gpu).or_default();
         own.rank.into_iter().for_each(|rank| *of_gpu.entry(rank).or_default() += 1);
     }
-    let mut found: BTreeMap<(TraceId, Option<RankId>, Option<GpuId>), Vec<GpuId>> = BTreeMap::new();
+    let mut found: BTreeMap<_, Vec<GpuId>> = BTreeMap::new();
     for (gpu, votes) in votes {
         let rank =
             votes.into_iter().max_by_key(|(rank, votes)| (*votes, std::cmp::Reverse(*rank))).map(|(rank, _)| rank);
         found.entry((gpu.trace, rank, rank.is_none().then_some(gpu))).or_default().push(gpu);
     }
-    found.into_iter().map(|((trace, rank, _), gpus)| RankGpus { trace, rank, gpus }).collect()
+    found
 }
 
 /// The number of a GPU, or what the trace has in its place.
@@ -322,8 +306,6 @@ impl Reducer<'_> {
                 start: own.start,
                 dur: own.row.gpu_time,
                 exposed: own.row.exposed,
-                busy_before: Ns::ZERO,
-                idle_before: Ns::ZERO,
                 kind: own.kind,
                 group: own.group,
                 seq: own.seq,
@@ -331,6 +313,7 @@ impl Reducer<'_> {
                 stream: streams.number(own.stream),
                 step: step_of(&steps, launched),
                 is_replay: own.row.launched.evidence == Evidence::GraphReplay,
+                ..Row::default()
             });
         }
         let kernels = self.kernels();
@@ -347,23 +330,15 @@ impl Reducer<'_> {
         });
         self.find_busy_steps(&graph, &mut steps);
         RankReduction {
-            trace: String::new(),
-            damage: Losses::default(),
-            said: Vec::new(),
             world_size: self.world_size(),
             host: self.store.host_of(self.trace).map(str::to_owned),
             window,
-            gpu_span: None,
-            wall: Ns::ZERO,
-            queue_empty: Ns::ZERO,
             texts: self.texts,
-            groups: Vec::new(),
-            kinds: Vec::new(),
             stacks,
             steps,
             rows,
             graph,
-            left_out_nodes: 0,
+            ..RankReduction::default()
         }
     }
 
@@ -371,7 +346,7 @@ impl Reducer<'_> {
     fn stacks(&self, own: &[&Own<'_>]) -> (Vec<ReducedStack>, Vec<Option<u32>>) {
         let Reducer { store, attribution, options, .. } = self;
         let mut by_path: HashMap<_, u32> = HashMap::new();
-        let mut by_stack: BTreeMap<ReducedStack, u32> = BTreeMap::new();
+        let mut stacks: Numbers<ReducedStack> = Numbers::default();
         let mut of = Vec::with_capacity(own.len());
         if options.grouping.is_asked() {
             let ranks = Ranks::find(store, &attribution.kernels);
@@ -379,12 +354,8 @@ impl Reducer<'_> {
                 |row: &KernelLaunch| ranks.of_kernel(row).map_or_else(String::new, |rank| format!("rank {rank}"));
             let naming = Naming { exact_names: options.exact_names, user_code: &options.user_code, rank: &rank };
             let mut keys = Keys::new(store, attribution, &options.grouping, naming);
-            for Own { row, .. } in own {
-                let stack = group_stack(&keys.key(row));
-                let next = by_stack.len() as u32;
-                of.push(Some(*by_stack.entry(stack).or_insert(next)));
-            }
-            return (in_order(by_stack), of);
+            of.extend(own.iter().map(|own| Some(stacks.number(group_stack(&keys.key(own.row))))));
+            return (stacks.list, of);
         }
         for Own { row, .. } in own {
             if row.path.is_none() && row.capture.is_none() {
@@ -395,19 +366,17 @@ impl Reducer<'_> {
             let stack = *by_path.entry(path).or_insert_with(|| {
                 let key = StackKey::from_kernel(store, &attribution.paths, row, options.exact_names);
                 let telling = key.telling_frames(&options.user_code);
-                let stack = ReducedStack {
+                stacks.number(ReducedStack {
                     telling,
                     captured: key.captured.map(|path| path.frames),
                     forward: key.forward.map(|path| path.frames),
                     thread: key.thread,
                     frames: key.frames,
-                };
-                let next = by_stack.len() as u32;
-                *by_stack.entry(stack).or_insert(next)
+                })
             });
             of.push(Some(stack));
         }
-        (in_order(by_stack), of)
+        (stacks.list, of)
     }
 
     /// The steps of the processes that launch, and the slice of the last one. Another rank in the same file has its own.
@@ -485,12 +454,6 @@ impl Reducer<'_> {
             _ => None,
         }
     }
-}
-
-fn in_order(numbers: BTreeMap<ReducedStack, u32>) -> Vec<ReducedStack> {
-    let mut stacks: Vec<(ReducedStack, u32)> = numbers.into_iter().collect();
-    stacks.sort_unstable_by_key(|(_, number)| *number);
-    stacks.into_iter().map(|(stack, _)| stack).collect()
 }
 
 /// A group by other keys in place of a stack: its frames are the levels of the keys' values.

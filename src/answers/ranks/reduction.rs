@@ -18,7 +18,6 @@ use crate::time::{Ns, Window};
 /// A rank of a trace. A file into which several ranks were merged has a part for each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RankReduction {
-    /// The trace's name.
     pub trace: String,
     /// What is wrong with the trace; of several ranks in one, the first has it.
     #[serde(default)]
@@ -61,7 +60,6 @@ pub struct RankReduction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RankSource {
-    /// The user says so.
     Given,
     /// The header (`distributedInfo`).
     Header,
@@ -120,20 +118,9 @@ pub struct ReducedStack {
     pub frames: Vec<String>,
     /// The frames with which its kernels were captured into their graph.
     pub captured: Option<Vec<String>>,
-    /// The frames of the forward pass.
     pub forward: Option<Vec<String>>,
     /// The thread, if it is not the main one.
     pub thread: Option<String>,
-}
-
-/// What distinguishes stacks: the frames, those of the capture and of the forward pass, and the thread.
-pub(super) type StackId<'s> = (&'s [String], Option<&'s [String]>, Option<&'s [String]>, Option<&'s str>);
-
-impl ReducedStack {
-    pub(super) fn id(&self) -> StackId<'_> {
-        let ReducedStack { frames, captured, forward, thread, .. } = self;
-        (frames, captured.as_deref(), forward.as_deref(), thread.as_deref())
-    }
 }
 
 /// A step of training or serving.
@@ -191,7 +178,6 @@ impl RankReduction {
         self.texts.get(at as usize).map_or("", String::as_str)
     }
 
-    /// As [`RankRows::collective`].
     pub fn collective(&self, row: &Row) -> &str {
         self.rank_rows(0).collective(row)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::alone::{AlonePiece, paths};
+use super::alone::paths;
 use super::critical::{PlacedPiece, pieces, placed};
 use super::data::{Compared, RankWaits, RanksError};
 use super::job::JobError;
@@ -17,6 +17,7 @@ use crate::id::{RankId, SliceId, TraceId};
 use crate::operation::Communicator;
 use crate::operations::clocks::ClockMode;
 use crate::operations::matching::{GroupName, MatchedCollective, MatchedGroup};
+use crate::replay::rank::RankGraph;
 use crate::sql::ranks::{MatchRow, PathRow, RankRow, RankRows};
 use crate::store::Store;
 use crate::time::Window;
@@ -72,33 +73,29 @@ fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
 
 /// In the order of time.
 fn path(compared: &Compared) -> Vec<PathRow> {
-    let found = compared
-        .asked(|question, _| placed(question, &pieces(question, compared.absent.as_ref())))
-        .1
-        .unwrap_or_default();
-    let row = |piece: PlacedPiece| PathRow {
-        rank: RankId(compared.job.ranks[piece.rank]),
-        slice: compared.job.reductions[piece.rank].graph.slices[piece.node as usize],
+    let pieces =
+        compared.asked(|question, _| placed(question.job, question.ranks, &pieces(question, compared.absent.as_ref())));
+    let of_rank = |piece: &PlacedPiece| &compared.job.reductions[piece.rank].graph;
+    let row = |piece: PlacedPiece| path_row(compared.job.ranks[piece.rank], of_rank(&piece), &piece);
+    pieces.1.unwrap_or_default().into_iter().map(row).collect()
+}
+
+fn path_row(rank: u32, graph: &RankGraph, piece: &PlacedPiece) -> PathRow {
+    PathRow {
+        rank: RankId(rank),
+        slice: graph.slices[piece.node as usize],
         kind: piece.kind.name(),
         start: piece.window.start + piece.ahead,
         dur: piece.window.duration(),
-    };
-    found.into_iter().map(row).collect()
+    }
 }
 
 /// The same of each process that launches, where nothing says which rank it is.
 fn path_alone(store: &Store) -> Vec<PathRow> {
-    let of_process = |(number, pieces): (u32, Vec<AlonePiece>)| {
-        let row = move |piece: AlonePiece| PathRow {
-            rank: RankId(number),
-            slice: piece.slice,
-            kind: piece.kind.name(),
-            start: piece.window.start,
-            dur: piece.window.duration(),
-        };
-        pieces.into_iter().map(row)
-    };
-    let mut rows: Vec<PathRow> = (0..).zip(paths(store, Window::ALL)).flat_map(of_process).collect();
+    let mut rows: Vec<PathRow> = Vec::new();
+    for (rank, (graph, pieces)) in (0..).zip(paths(store, Window::ALL)) {
+        rows.extend(pieces.iter().map(|piece| path_row(rank, &graph, piece)));
+    }
     rows.sort_by_key(|row| row.start);
     rows
 }

@@ -38,7 +38,6 @@ pub struct RankTimes {
     pub kernels: Vec<KernelTime>,
 }
 
-/// When a call launched collectives.
 #[derive(Debug)]
 pub struct LaunchTime {
     /// From its start to its return.
@@ -73,19 +72,9 @@ pub struct Arrivals {
     pub last: Option<(usize, usize)>,
     /// Whether that one was late: no other came at about the same time.
     pub is_late: bool,
-    /// Whether that is by clocks.
     pub by_clocks: bool,
     /// Its step, by the number that the report gives it: that of the lowest rank.
     pub step: Option<u32>,
-}
-
-impl KernelTime {
-    /// When it waited, if it did. The clock of its GPU may be faster than the aligned one, and so may end the kernel earlier.
-    pub fn waiting(&self) -> Option<Window> {
-        let Window { start, end } = self.window;
-        let waiting = Window { start, end: (start + self.waited?).min(end) };
-        (waiting.end > start).then_some(waiting)
-    }
 }
 
 impl<'c> Axis<'c> {
@@ -120,7 +109,6 @@ fn begin(reduction: &RankReduction) -> Option<Ns> {
 }
 
 impl Timeline {
-    /// Places a job on its axis.
     pub fn new(job: &Job, matches: &Matches, clocks: &Clocks) -> Self {
         let axis = Axis::new(job, clocks);
         let times = |(rank, reduction): (usize, &RankReduction)| {

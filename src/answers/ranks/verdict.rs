@@ -7,18 +7,6 @@ use super::data::{RankReport, RankWaits, StepWaits};
 use crate::replay::findings::Reruns;
 use crate::time::Ns;
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct RanksVerdict<'a> {
-    /// The share of waiting in the time of the measured collectives.
-    pub waiting: f64,
-    /// What reruns say; `None` if there are none.
-    pub reruns: Option<&'a Reruns>,
-    /// What sets the pace, if the CPUs or the GPUs do, or both.
-    pub pace: Option<Pace>,
-    /// Whether all that is known comes from the lengths of kernels.
-    pub is_by_lengths: bool,
-}
-
 /// Which shares of the time CPUs, GPUs, and both would save, were they twice as fast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
@@ -55,18 +43,11 @@ impl Pace {
 pub const WORTH: f64 = 0.01;
 
 impl RankReport {
-    pub fn verdict(&self) -> RanksVerdict<'_> {
-        let reruns = self.reruns.as_ref();
-        RanksVerdict {
-            waiting: self.waited_ns.share_of(self.measured_ns).unwrap_or(0.0),
-            reruns,
-            pace: reruns.filter(|of| !of.are_useless()).and_then(Pace::new),
-            is_by_lengths: !matches!(self.clock.method, "align" | "trust"),
-        }
+    /// What sets the pace, if the CPUs or the GPUs do, or both.
+    pub fn pace(&self) -> Option<Pace> {
+        self.reruns.as_ref().filter(|of| !of.are_useless()).and_then(Pace::new)
     }
-}
 
-impl RankReport {
     /// What is bounded, in ns or as a count.
     pub(super) fn bounded(&self, bound: &Bound) -> f64 {
         let ranks = self.ranks.iter().filter(|rank| bound.rank.is_none_or(|wanted| rank.rank == wanted));

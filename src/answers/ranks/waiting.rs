@@ -21,14 +21,19 @@ pub const TOGETHER: Ns = Ns(5_000);
 pub struct Measured {
     /// Which members waited, and how long. Those whose kernel counts elsewhere are not here.
     pub waits: Vec<(usize, Ns)>,
-    /// The member that came last.
     pub last: usize,
     /// The same, if it was late: no other came at about the same time.
     pub late: Option<usize>,
-    /// Whether that is by clocks.
     pub by_clocks: bool,
     /// Whether a rank that is here lacks it, so that another may have come last.
     pub is_doubtful: bool,
+}
+
+impl Measured {
+    /// How long all members waited together.
+    pub fn waited(&self) -> Ns {
+        self.waits.iter().map(|(_, wait)| *wait).sum()
+    }
 }
 
 /// Measures a collective: by clocks where these are known, or by the lengths of kernels. `None` if nobody can have waited, if nothing
@@ -47,7 +52,6 @@ pub fn measure(job: &Job, clocks: &Clocks, group: &MatchedGroup, collective: &Ma
     }
 }
 
-/// By the lengths of kernels.
 pub fn by_lengths(job: &Job, group: &MatchedGroup, collective: &MatchedCollective) -> Option<Measured> {
     if !collective.tie.ends_together()
         || collective.fault.is_some()

@@ -34,7 +34,6 @@ pub struct Rule {
 enum RuleKind {
     /// These ranks, or all, do this part of their work, or both, as their peers.
     LikePeers(Option<BTreeSet<u32>>, Option<Part>),
-    /// All ranks begin together.
     Together,
     /// A stack's collectives take no time.
     Free(usize),
@@ -310,16 +309,9 @@ impl Asked<'_> {
             }
             RuleKind::Together => self.question.together(times),
             RuleKind::Free(number) => {
-                let stack = &self.report.stacks[*number];
                 let reductions = &self.compared.job.reductions;
-                // By rank: which of its stacks it is.
-                let are_free: Vec<Vec<bool>> =
-                    reductions.iter().map(|of| of.stacks.iter().map(|of| stack.is_of(of)).collect()).collect();
-                let is_free = |rank: usize, row: u32| match reductions[rank].rows[row as usize].stack {
-                    Some(at) => are_free[rank][at as usize],
-                    None => stack.frames.is_empty(),
-                };
-                self.question.free(times, &is_free);
+                let stack = |rank: usize, row: u32| self.report.stack_of(rank, &reductions[rank].rows[row as usize]);
+                self.question.free(times, &|rank, row| stack(rank, row) == Some(*number));
             }
             RuleKind::Functions(pattern, factor) => {
                 let less = self.question.less_of_functions(1, *factor, |name| pattern.fits(name).then_some(0));

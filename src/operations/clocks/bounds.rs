@@ -20,11 +20,8 @@ pub(super) struct Constraint {
 /// A clock's conversions may be wrong by this, so that only what is impossible by more is called so.
 pub(super) const SLACK: i64 = 10_000;
 
-/// The corrections that are possible: of each rank against the first of its component.
-pub(super) struct Possible {
-    /// By rank: the least and the most; `None` without a bound.
-    pub(super) intervals: Vec<(Option<Ns>, Option<Ns>)>,
-}
+/// The corrections that are possible, by rank: the least and the most against the first of its component; `None` without a bound.
+pub(super) type Possible = Vec<(Option<Ns>, Option<Ns>)>;
 
 /// A proof that no corrections are possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +54,7 @@ pub(super) fn possible(ranks: usize, constraints: &[Constraint], first: &[usize]
     let bound = |distance: i64| (distance < FAR / 2).then_some(Ns(distance));
     let (most, least) = (from(false), from(true));
     let interval = |(most, least): (i64, i64)| (bound(least).map(|least| Ns::ZERO - least), bound(most));
-    Ok(Possible { intervals: most.into_iter().zip(least).map(interval).collect() })
+    Ok(most.into_iter().zip(least).map(interval).collect())
 }
 
 /// Lowers the distances by one constraint. In reverse these are distances to the first rank instead of from it.
@@ -144,7 +141,7 @@ mod tests {
         ];
         let found = possible(2, &constraints, &[0, 0]).unwrap_or_else(|_| panic!("it is possible"));
         // end_0 - start_1 = 40,000 and 100,000; end_1 - start_0 = 101,000 and 30,000.
-        assert_eq!(found.intervals, [(Some(Ns(0)), Some(Ns(0))), (Some(Ns(-30_000)), Some(Ns(40_000)))]);
+        assert_eq!(found, [(Some(Ns(0)), Some(Ns(0))), (Some(Ns(-30_000)), Some(Ns(40_000)))]);
     }
 
     /// At the first rank 0 ended 500 us before rank 1 started; at the second it was the other way round by 100 us. No clock explains both.

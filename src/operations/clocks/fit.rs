@@ -33,6 +33,7 @@ const UNSTEADY: f64 = 5_000.0;
 /// The clocks are fitted to at least one anchor from each of so many parts of a group's.
 const PARTS: usize = 256;
 
+#[derive(Default)]
 pub(super) struct Fit {
     anchors: Vec<Anchor>,
     /// Which of them the clocks are fitted to.
@@ -57,7 +58,6 @@ impl Fit {
         let ends = anchors.iter().flat_map(|anchor| anchor.ends.iter().map(|(_, end)| *end));
         let (least, most) = ends.fold((f64::MAX, f64::MIN), |(least, most), end| (least.min(end), most.max(end)));
         let mut fit = Fit {
-            fitted: Vec::new(),
             offsets: vec![0.0; ranks],
             slopes: vec![0.0; ranks],
             component: vec![None; ranks],
@@ -66,8 +66,8 @@ impl Fit {
             middle: if anchors.is_empty() { 0.0 } else { (least + most) / 2.0 },
             half: ((most - least) / 2.0).max(1.0),
             known: vec![0.0; ranks],
-            refused: Vec::new(),
             anchors,
+            ..Fit::default()
         };
         for (at, anchor) in fit.anchors.iter().enumerate() {
             anchor.ends.iter().enumerate().for_each(|(place, (rank, _))| fit.of_rank[*rank].push((at, place)));
@@ -366,13 +366,13 @@ impl Fit {
         self.anchors.iter().filter(|anchor| anchor.ends.iter().all(|(rank, _)| self.component[*rank].is_some())).count()
     }
 
-    pub(super) fn residual(&self) -> Option<Residual> {
+    pub(super) fn residual(&self) -> Residual {
         let aligned = (0..self.offsets.len()).filter(|rank| self.component[*rank].is_some());
         let mut all: Vec<f64> =
             aligned.flat_map(|rank| self.residuals(rank)).map(|(_, residual)| residual.abs()).collect();
         all.sort_by(f64::total_cmp);
-        let at = |share: f64| Ns::rounded(all[((all.len() - 1) as f64 * share) as usize]);
-        (!all.is_empty()).then(|| Residual { median_ns: at(0.5), p95_ns: at(0.95), max_ns: at(1.0) })
+        let at = |share: f64| Some(Ns::rounded(all[(all.len().checked_sub(1)? as f64 * share) as usize]));
+        Residual { residual_median_ns: at(0.5), residual_p95_ns: at(0.95), residual_max_ns: at(1.0) }
     }
 
     pub(super) fn clocks(&self, bases: &[Ns]) -> Vec<RankClock> {

@@ -37,10 +37,7 @@ pub(super) fn links(ranks: &[RankRows<'_>], matches: &Matches, end: impl Fn(usiz
         let (from, to) = if is_down { (1, 0) } else { (0, 1) };
         let after = &mut least.entry([*low, *high]).or_insert([f64::MAX; 2])[usize::from(is_down)];
         for collective in group.collectives.iter().filter(|collective| collective.fault.is_none()) {
-            let row = |member: usize| {
-                let (rank, row) = group.place(collective, member)?;
-                Some((rank, &ranks[rank].rows[row]))
-            };
+            let row = |member: usize| group.row(ranks, collective, member);
             let (Some((from, sent)), Some((to, received))) = (row(from), row(to)) else { continue };
             let is_alone = ranks[from].kind(sent).messages.is_empty();
             let least = end(to, received.end()) - end(from, sent.end()) + if is_alone { 0.0 } else { EXCHANGE };

@@ -16,8 +16,8 @@ use self::bounds::{Constraint, Impossible, possible};
 use self::fit::Fit;
 use self::solve::Anchor;
 use super::alignment::{FASTEST, sharpness};
-use super::matching::{Fault, MatchedCollective, MatchedGroup, Matches};
-use super::rows::{RankRows, Row};
+use super::matching::{Fault, MatchedGroup, Matches};
+use super::rows::{RankRows, Row, Tie};
 use crate::time::Ns;
 
 /// How the clocks of different ranks are compared.
@@ -31,7 +31,6 @@ pub enum ClockMode {
     None,
 }
 
-/// The clocks of a job's ranks.
 #[derive(Debug, Clone, Default)]
 pub struct Clocks {
     /// What was asked for.
@@ -40,8 +39,7 @@ pub struct Clocks {
     /// How many collectives the estimate is from.
     pub anchors: u64,
     /// How far their ends are from the moment at which all should end.
-    pub residual: Option<Residual>,
-    /// Why ranks are not aligned.
+    pub residual: Residual,
     pub refused: Vec<String>,
 }
 
@@ -83,13 +81,18 @@ pub struct RankClock {
 }
 
 /// How far the ends of one collective are apart once the clocks are aligned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Residual {
-    /// Half are closer than this.
-    pub median_ns: Ns,
-    /// Of 100 ends 95 are closer.
-    pub p95_ns: Ns,
-    pub max_ns: Ns,
+    /// How far apart the ends of a collective are after alignment: the median. `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub residual_median_ns: Option<Ns>,
+    /// The same for 95 of 100 ends; `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub residual_p95_ns: Option<Ns>,
+    /// The same for the worst; `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub residual_max_ns: Option<Ns>,
 }
 
 impl RankClock {
@@ -139,7 +142,7 @@ impl Clocks {
                 clocks.ranks.iter().enumerate().map(|(at, clock)| clock.component.unwrap_or(at)).collect();
             let proof = match possible(ranks.len(), &constraints, &first) {
                 Ok(found) => {
-                    let clocks = clocks.within(&found.intervals);
+                    let clocks = clocks.within(&found);
                     return Ok(match clocks.stranger() {
                         Some((rank, why)) => ComparedClocks::Misfit { rank, why },
                         None => ComparedClocks::Possible(clocks),
@@ -235,66 +238,46 @@ fn bases(ranks: &[RankRows<'_>]) -> Vec<Ns> {
 /// The collectives whose ends are compared: of several ranks, synchronising, alone on their group's ranks.
 fn anchors(ranks: &[RankRows<'_>], matches: &Matches, bases: &[Ns]) -> Vec<Anchor> {
     let mut found = Vec::new();
-    for (number, group) in matches.groups.iter().enumerate() {
-        for (at, collective) in group.collectives.iter().enumerate() {
-            if !collective.tie.ends_together()
-                || collective.fault.is_some()
-                || collective.present() < 2
-                || overlaps(ranks, group, at)
-            {
-                continue;
-            }
-            let rows = group.rows(ranks, collective);
-            let transfer = rows.clone().map(|(_, row)| row.dur).min().unwrap_or_default();
-            let end = |(rank, row): (usize, &Row)| (rank, (row.end() - bases[rank]).as_f64());
-            found.push(Anchor {
-                of: (number, at),
-                sharpness: sharpness(transfer.as_f64()),
-                ends: rows.map(end).collect(),
-            });
+    for (of, group, collective) in matches.of_several_ranks(Tie::ends_together) {
+        if overlaps(ranks, group, of.1) {
+            continue;
         }
+        let rows = group.rows(ranks, collective);
+        let transfer = rows.clone().map(|(_, row)| row.dur).min().unwrap_or_default();
+        let end = |(rank, row): (usize, &Row)| (rank, (row.end() - bases[rank]).as_f64());
+        found.push(Anchor { of, sharpness: sharpness(transfer.as_f64()), ends: rows.map(end).collect() });
     }
     found
 }
 
 /// Whether another collective of the group runs at the same time on one of its ranks.
 fn overlaps(ranks: &[RankRows<'_>], group: &MatchedGroup, at: usize) -> bool {
-    let row = |collective: &MatchedCollective, member: usize| {
-        let (rank, row) = group.place(collective, member)?;
-        Some(&ranks[rank].rows[row])
-    };
     let before = at.checked_sub(1).map(|before| &group.collectives[before]);
     let beside = || before.into_iter().chain(group.collectives.get(at + 1));
     (0..group.members.len()).any(|member| {
-        let Some(own) = row(&group.collectives[at], member) else { return false };
-        beside().filter_map(|other| row(other, member)).any(|other| other.start < own.end() && own.start < other.end())
+        let Some((_, own)) = group.row(ranks, &group.collectives[at], member) else { return false };
+        let mut others = beside().filter_map(|other| group.row(ranks, other, member));
+        others.any(|(_, other)| other.start < own.end() && own.start < other.end())
     })
 }
 
 /// What the clocks must allow, whether they are aligned or not.
 fn constraints(ranks: &[RankRows<'_>], matches: &Matches, clocks: &Clocks) -> Vec<Constraint> {
     let bases = bases(ranks);
-    let mut found = Vec::new();
-    for (number, group) in matches.groups.iter().enumerate() {
-        for (at, collective) in group.collectives.iter().enumerate() {
-            if !collective.tie.synchronises() || collective.fault.is_some() || collective.present() < 2 {
-                continue;
-            }
-            let member = |(rank, row): (usize, &Row)| {
-                let (clock, base) = (&clocks.ranks[rank], clocks.ranks[rank].component.unwrap_or(rank));
-                // Small numbers: sums of some times of day do not fit.
-                let since = |time: Ns| (clock.aligned(time) - bases[base]).0;
-                // A clock whose slope is unknown may be this much ahead or back at that time.
-                let is_fitted = clocks.mode == ClockMode::Align && clock.component.is_some();
-                let drift = if is_fitted { 0 } else { (FASTEST / 2.0 * (row.end() - bases[rank]).as_f64()) as i64 };
-                // What never ended has no end to speak of.
-                let end = if row.dur > Ns::ZERO { since(row.end()) + drift } else { i64::MAX / 8 };
-                (rank, since(row.start) - drift, end)
-            };
-            found.push(Constraint { of: (number, at), members: group.rows(ranks, collective).map(member).collect() });
-        }
-    }
-    found
+    let member = |(rank, row): (usize, &Row)| {
+        let (clock, base) = (&clocks.ranks[rank], clocks.ranks[rank].component.unwrap_or(rank));
+        // Small numbers: sums of some times of day do not fit.
+        let since = |time: Ns| (clock.aligned(time) - bases[base]).0;
+        // A clock whose slope is unknown may be this much ahead or back at that time.
+        let is_fitted = clocks.mode == ClockMode::Align && clock.component.is_some();
+        let drift = if is_fitted { 0 } else { (FASTEST / 2.0 * (row.end() - bases[rank]).as_f64()) as i64 };
+        // What never ended has no end to speak of.
+        let end = if row.dur > Ns::ZERO { since(row.end()) + drift } else { i64::MAX / 8 };
+        (rank, since(row.start) - drift, end)
+    };
+    let all = matches.of_several_ranks(Tie::synchronises);
+    all.map(|(of, group, collective)| Constraint { of, members: group.rows(ranks, collective).map(member).collect() })
+        .collect()
 }
 
 /// The rank without which all is possible, if there is just one such rank, or one that contradicts more of the others.
@@ -329,10 +312,8 @@ fn misfit(ranks: usize, constraints: &[Constraint], proof: &Impossible) -> Optio
 
 /// Why traces do not fit together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct Unfit {
-    text: String,
-}
+#[error("{0}")]
+pub struct Unfit(String);
 
 impl Unfit {
     fn from_proof(ranks: &[RankRows<'_>], matches: &Matches, proof: &Impossible) -> Self {
@@ -352,6 +333,6 @@ impl Unfit {
         };
         let steps: Vec<String> = proof.cycle.iter().map(step).collect();
         let by = proof.by as f64 / 1e6;
-        Unfit { text: format!("whatever the clocks are, {}: off by {by:.3} ms", steps.join(", or ")) }
+        Unfit(format!("whatever the clocks are, {}: off by {by:.3} ms", steps.join(", or ")))
     }
 }

@@ -3,11 +3,10 @@
 
 mod sums;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use foldhash::fast::FixedState;
 use serde::Serialize;
 
 use super::absent::WaitsForAbsent;
@@ -17,7 +16,7 @@ use super::data::sums::Sums;
 use super::hidden::{ExposedFor, StackExposure};
 use super::job::{Job, JobError, Refused};
 use super::pipeline::Pipeline;
-use super::reduction::{RankReduction, ReducedStack, StackId};
+use super::reduction::{RankReduction, Row};
 use super::timeline::{Axis, Spans};
 use super::{hidden, pipeline};
 use crate::answers::damage::Losses;
@@ -65,6 +64,9 @@ pub struct RankReport {
     pub ranks: Vec<RankWaits>,
     /// By stack of the launch, most waiting first.
     pub stacks: Vec<StackWaits>,
+    /// By rank and stack of its part: the position among these; that of rows without a stack is last.
+    #[serde(skip)]
+    pub(crate) stack_of: Vec<Vec<Option<usize>>>,
     /// By process group.
     pub groups: Vec<GroupWaits>,
     /// By step, in order. If the traces have no steps: by equal spans of time, named by their ends (`2.5-5.0 ms`). Empty if there are neither.
@@ -104,6 +106,14 @@ pub struct RankReport {
     pub refused: Vec<Refused>,
     /// Ranks with a trace here but no collective in the window.
     pub silent_ranks: Vec<u32>,
+}
+
+impl RankReport {
+    /// The position of the stack of a rank's row.
+    pub(super) fn stack_of(&self, rank: usize, row: &Row) -> Option<usize> {
+        let of_rank = &self.stack_of[rank];
+        of_rank[row.stack.map_or(of_rank.len() - 1, |stack| stack as usize)]
+    }
 }
 
 /// What reruns of a job would need that has too little memory for them.
@@ -303,7 +313,7 @@ pub struct TransferBandwidth {
 }
 
 /// A process group, or two ranks that send and receive.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GroupWaits {
     /// Its name and ranks.
@@ -410,29 +420,13 @@ pub struct ClockReport {
     pub sets: u64,
     /// How far apart the ends of a collective are after alignment; `None` without clocks.
     #[serde(flatten)]
-    pub residual: ResidualFields,
+    pub residual: Residual,
     /// Ranks whose clocks differ by more than a constant.
     pub unsteady_ranks: Vec<u32>,
     /// Why ranks are not aligned, a sentence each.
     pub refused: Vec<String>,
 }
 
-/// The residual as separate fields.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct ResidualFields {
-    /// How far apart the ends of a collective are after alignment: the median. `None` without clocks.
-    #[cfg_attr(test, schemars(with = "Option<u64>"))]
-    pub residual_median_ns: Option<Ns>,
-    /// The same for 95 of 100 ends; `None` without clocks.
-    #[cfg_attr(test, schemars(with = "Option<u64>"))]
-    pub residual_p95_ns: Option<Ns>,
-    /// The same for the worst; `None` without clocks.
-    #[cfg_attr(test, schemars(with = "Option<u64>"))]
-    pub residual_max_ns: Option<Ns>,
-}
-
-/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RanksError {
     /// The reductions do not form a job.
@@ -447,7 +441,6 @@ pub enum RanksError {
 #[derive(Debug)]
 pub struct Compared {
     pub job: Job,
-    /// Their collectives, matched.
     pub matches: Matches,
     pub clocks: Clocks,
     /// How long they wait for ranks that are not here; `None` if none is missing.
@@ -489,18 +482,6 @@ impl Deref for AskedPeers<'_> {
     }
 }
 
-impl StackWaits {
-    /// Whether a rank's stack is this one.
-    pub(super) fn is_of(&self, of: &ReducedStack) -> bool {
-        of.id() == self.id()
-    }
-
-    fn id(&self) -> StackId<'_> {
-        let StackWaits { frames, captured, forward, thread, .. } = self;
-        (frames, captured.as_deref(), forward.as_deref(), thread.as_deref())
-    }
-}
-
 impl Compared {
     /// Compares the ranks of these reductions, in any order.
     /// Errors: if the reductions do not form a job, or the traces do not match each other.
@@ -531,7 +512,25 @@ impl Compared {
     }
 
     pub fn clock(&self) -> ClockReport {
-        clock_report(&self.job, &self.clocks)
+        let Compared { job, clocks, .. } = self;
+        let any = clocks.ranks.iter().any(|clock| clock.component.is_some());
+        let method = match clocks.mode {
+            ClockMode::None => "none",
+            _ if !any => "refused",
+            ClockMode::Align => "align",
+            ClockMode::Trust => "trust",
+        };
+        let unsteady: BTreeSet<u32> =
+            job.ranks.iter().zip(&clocks.ranks).filter(|(_, clock)| clock.is_unsteady).map(|(rank, _)| *rank).collect();
+        let sets: BTreeSet<usize> = clocks.ranks.iter().filter_map(|clock| clock.component).collect();
+        ClockReport {
+            method,
+            anchors: clocks.anchors,
+            sets: sets.len() as u64,
+            residual: clocks.residual,
+            unsteady_ranks: unsteady.into_iter().collect(),
+            refused: clocks.refused.clone(),
+        }
     }
 
     pub fn report(&self) -> RankReport {
@@ -546,7 +545,13 @@ impl Compared {
                     found
                 },
                 || {
-                    self.add_exposure(question, &mut report.stacks);
+                    let reductions = &self.job.reductions;
+                    let stack_of = |rank: usize, row: u32| report.stack_of(rank, &reductions[rank].rows[row as usize]);
+                    let found = hidden::of_stacks(question, reductions, report.stacks.len(), &stack_of);
+                    for (stack, StackExposure { exposed, reasons, saves }) in report.stacks.iter_mut().zip(found) {
+                        (stack.exposed_ns, stack.exposed_for) = (exposed, reasons);
+                        stack.without_transfer_saves_ns = saves;
+                    }
                     CriticalPath::find(question, &self.job.reductions, &self.job.ranks, self.absent.as_ref())
                 },
             )
@@ -562,34 +567,6 @@ impl Compared {
             report.pipeline.iter_mut().for_each(|pipeline| pipeline.balanced_saves_ns = None);
         }
         report
-    }
-
-    fn add_exposure(&self, question: &Question<'_>, stacks: &mut [StackWaits]) {
-        let reductions = &self.job.reductions;
-        let mut places_of: HashMap<StackId<'_>, usize, FixedState> = HashMap::default();
-        for (at, stack) in stacks.iter().enumerate() {
-            places_of.entry(stack.id()).or_insert(at);
-        }
-        let without_frames = stacks.iter().position(|stack| stack.frames.is_empty());
-        // By rank and its stack; that of rows without one is last.
-        let place = |of: Option<&ReducedStack>| match of {
-            Some(of) => places_of.get(&of.id()).copied(),
-            None => without_frames,
-        };
-        let mut known: HashMap<Option<&ReducedStack>, Option<usize>, FixedState> = HashMap::default();
-        let mut places: Vec<Vec<Option<usize>>> = Vec::new();
-        for reduction in reductions {
-            let of_rank = reduction.stacks.iter().map(Some).chain([None]);
-            places.push(of_rank.map(|of| *known.entry(of).or_insert_with(|| place(of))).collect());
-        }
-        let stack_of = |rank: usize, row: u32| {
-            let at = reductions[rank].rows[row as usize].stack;
-            places[rank][at.map_or(places[rank].len() - 1, |stack| stack as usize)]
-        };
-        let found = hidden::of_stacks(question, reductions, stacks.len(), &stack_of);
-        for (stack, StackExposure { exposed, reasons, saves }) in stacks.iter_mut().zip(found) {
-            (stack.exposed_ns, stack.exposed_for, stack.without_transfer_saves_ns) = (exposed, reasons, saves);
-        }
     }
 
     /// The answer without reruns, and what reruns say; `None` if nothing was recorded that has causes.
@@ -625,31 +602,5 @@ impl Compared {
         sums.fill_spans();
         sums.fill_steps(&self.job);
         sums.report(self)
-    }
-}
-
-fn clock_report(job: &Job, clocks: &Clocks) -> ClockReport {
-    let any = clocks.ranks.iter().any(|clock| clock.component.is_some());
-    let method = match clocks.mode {
-        ClockMode::None => "none",
-        _ if !any => "refused",
-        ClockMode::Align => "align",
-        ClockMode::Trust => "trust",
-    };
-    let unsteady: BTreeSet<u32> =
-        job.ranks.iter().zip(&clocks.ranks).filter(|(_, clock)| clock.is_unsteady).map(|(rank, _)| *rank).collect();
-    let field = |get: fn(&Residual) -> Ns| clocks.residual.as_ref().map(get);
-    let sets: BTreeSet<usize> = clocks.ranks.iter().filter_map(|clock| clock.component).collect();
-    ClockReport {
-        method,
-        anchors: clocks.anchors,
-        sets: sets.len() as u64,
-        residual: ResidualFields {
-            residual_median_ns: field(|residual| residual.median_ns),
-            residual_p95_ns: field(|residual| residual.p95_ns),
-            residual_max_ns: field(|residual| residual.max_ns),
-        },
-        unsteady_ranks: unsteady.into_iter().collect(),
-        refused: clocks.refused.clone(),
     }
 }

@@ -19,6 +19,7 @@ use crate::statistics::median;
 use crate::time::Ns;
 
 /// Sums over the collectives of a job.
+#[derive(Default)]
 pub(super) struct Sums<'c> {
     report: RankReport,
     /// The stacks of all ranks, each once, with the sums of those that have rows.
@@ -97,10 +98,7 @@ impl<'c> Sums<'c> {
             report,
             stacks: stacks.list.into_iter().map(|stack| (stack, None)).collect(),
             stack_of,
-            pairs: BTreeMap::new(),
-            steps: BTreeMap::new(),
-            sizes: BTreeMap::new(),
-            spans: None,
+            ..Sums::default()
         }
     }
 
@@ -112,10 +110,8 @@ impl<'c> Sums<'c> {
             ranks_missing: group.absent.clone(),
             collectives: group.collectives.len() as u64,
             gap: group.gap,
-            waited_ns: Ns::ZERO,
-            transfer_ns: Ns::ZERO,
             by_clocks: clocks.cover(group) && group.members.len() > 1,
-            late_ranks: Vec::new(),
+            ..GroupWaits::default()
         };
         let mut late: BTreeMap<u32, Ns> = BTreeMap::new();
         for collective in &group.collectives {
@@ -126,7 +122,7 @@ impl<'c> Sums<'c> {
                 continue;
             };
             self.add(job, group, collective, &measured);
-            let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
+            let waited = measured.waited();
             let ran: Ns =
                 measured.waits.iter().filter_map(|(member, _)| Some(job.row(group, collective, *member)?.dur)).sum();
             waits.waited_ns += waited;
@@ -190,7 +186,7 @@ impl<'c> Sums<'c> {
     /// Adds waiting as judged by the lengths of kernels.
     fn lengths(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
         let Some(measured) = by_lengths(job, group, collective) else { return };
-        let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
+        let waited = measured.waited();
         for (member, wait) in &measured.waits {
             self.report.ranks[group.members[*member]].by_lengths.waited_ns += *wait;
         }
@@ -202,7 +198,7 @@ impl<'c> Sums<'c> {
     }
 
     fn add(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective, measured: &Measured) {
-        let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
+        let waited = measured.waited();
         let last = group.members[measured.last];
         self.report.collectives += 1;
         self.report.waited_ns += waited;
@@ -222,7 +218,7 @@ impl<'c> Sums<'c> {
         }
         let first = measured.waits.first().map_or(0, |(member, _)| *member);
         let row = job.row(group, collective, first);
-        let (step, name) = self.step_of(job, group.members[first], row);
+        let step = row.and_then(|row| self.step_of(job, group.members[first], row));
         for (member, wait) in &measured.waits {
             let rank = group.members[*member];
             let Some(row) = job.row(group, collective, *member) else { continue };
@@ -251,21 +247,19 @@ impl<'c> Sums<'c> {
                 stack.waits.late_count += u64::from(is_late);
             }
         }
-        self.step(job, (step, name), (group, collective), measured);
+        step.into_iter().for_each(|step| self.step(job, step, (group, collective), measured));
         self.size(job, group, collective);
     }
 
     /// The step of a row and its name.
-    fn step_of(&self, job: &Job, rank: usize, row: Option<&Row>) -> (Option<u32>, Option<String>) {
-        let step = match &self.spans {
-            Some((spans, axis)) => row.map(|row| spans.at(axis.at(rank, row.start))),
-            None => row.and_then(|row| row.step),
-        };
-        let name = |step: u32| match &self.spans {
-            Some((spans, _)) => spans.name(step),
-            None => job.reductions[rank].steps[step as usize].name.clone(),
-        };
-        (step, step.map(name))
+    fn step_of(&self, job: &Job, rank: usize, row: &Row) -> Option<(u32, String)> {
+        match &self.spans {
+            Some((spans, axis)) => {
+                let step = spans.at(axis.at(rank, row.start));
+                Some((step, spans.name(step)))
+            }
+            None => row.step.map(|step| (step, job.reductions[rank].steps[step as usize].name.clone())),
+        }
     }
 
     /// Adds the spans in which no rank waited.
@@ -298,12 +292,11 @@ impl<'c> Sums<'c> {
     fn step(
         &mut self,
         job: &Job,
-        at: (Option<u32>, Option<String>),
-        of: (&MatchedGroup, &MatchedCollective),
+        (step, name): (u32, String),
+        (group, collective): (&MatchedGroup, &MatchedCollective),
         measured: &Measured,
     ) {
-        let ((Some(step), Some(name)), (group, collective)) = (at, of) else { return };
-        let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
+        let waited = measured.waited();
         let ranks = self.report.ranks.len();
         let of_step = self.steps.entry(step).or_insert_with(|| StepWaits::nothing(step, name, ranks));
         for (member, wait) in &measured.waits {
@@ -331,26 +324,32 @@ impl<'c> Sums<'c> {
         sizes.kernels.extend(rows.iter().map(|(_, row)| row.dur));
     }
 
-    pub(super) fn report(mut self, compared: &Compared) -> RankReport {
+    pub(super) fn report(self, compared: &Compared) -> RankReport {
         let Compared { job, matches, clocks, absent, too_large, .. } = compared;
-        let mut report = std::mem::take(&mut self.report);
+        let mut report = self.report;
         report.absent.clone_from(absent);
         report.too_large = *too_large;
         report.matches = matches.counts();
-        report.steps = std::mem::take(&mut self.steps).into_values().collect();
+        report.steps = self.steps.into_values().collect();
         let pair = |((rank, last), waited): ((usize, usize), Ns)| Pair {
             rank: job.ranks[rank],
             waited_for: job.ranks[last],
             waited_ns: waited,
         };
-        report.pairs = std::mem::take(&mut self.pairs).into_iter().map(pair).collect();
+        report.pairs = self.pairs.into_iter().map(pair).collect();
         report.pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.waited_ns), pair.rank, pair.waited_for));
-        report.sizes = std::mem::take(&mut self.sizes).into_iter().map(size_row).collect();
-        self.stacks.sort_by_key(|(stack, _)| *stack);
-        report.stacks = self.stacks.into_iter().filter_map(|(stack, sums)| Some(stack_row(stack, sums?))).collect();
-        report.stacks.sort_by(|a, b| {
-            (b.waited_ns, b.gpu_ns).cmp(&(a.waited_ns, a.gpu_ns)).then_with(|| a.frames.cmp(&b.frames))
+        report.sizes = self.sizes.into_iter().map(size_row).collect();
+        let of_stacks = self.stacks.into_iter().enumerate();
+        let rows = of_stacks.filter_map(|(number, (stack, sums))| Some((number, stack, stack_row(stack, sums?))));
+        let mut rows: Vec<(usize, &ReducedStack, StackWaits)> = rows.collect();
+        rows.sort_by(|(_, one, a), (_, other, b)| {
+            let by_time = (b.waited_ns, b.gpu_ns).cmp(&(a.waited_ns, a.gpu_ns));
+            by_time.then_with(|| a.frames.cmp(&b.frames)).then_with(|| one.cmp(other))
         });
+        let places: BTreeMap<usize, usize> = rows.iter().enumerate().map(|(at, (number, ..))| (*number, at)).collect();
+        let place = |number: u32| places.get(&(number as usize)).copied();
+        report.stack_of = self.stack_of.into_iter().map(|of_rank| of_rank.into_iter().map(place).collect()).collect();
+        report.stacks = rows.into_iter().map(|(.., stack)| stack).collect();
         report.clock = compared.clock();
         for (rank, clock) in report.ranks.iter_mut().zip(&clocks.ranks) {
             rank.offset_ns = clock.component.map(|_| clock.offset);

@@ -1,21 +1,20 @@
-//! What changed between two runs of many ranks: what every form says, and the page.
+//! What changed between two runs of many ranks: what every form says, the tables for people, and the rows for spreadsheets.
 
 use std::io;
 
 use serde::Serialize;
 
-use super::changes_tables::{all, compared, csv, growth, tables, time};
 use crate::answers::OnPage;
 use crate::answers::cost::Order;
-use crate::answers::diff::delta::value;
-use crate::answers::diff::document::DiffAnswer;
-use crate::answers::ranks::change::{RankChange, RankChanges, RunWaits, StackChange, Waits};
+use crate::answers::diff::delta::{Delta, Divided, change, value};
+use crate::answers::diff::document::{DiffAnswer, by_what};
+use crate::answers::ranks::change::{EachWaits, RankChange, RankChanges, RunWaits, StackChange, Waits};
 use crate::document::answer::Answer;
 use crate::document::findings::{Document, Finding, FindingKind, Link, Place};
 use crate::document::form::Form;
-use crate::document::format::{count, percent_or_unknown};
+use crate::document::format::{count, percent_or_unknown, ranks, visible};
 use crate::document::html::Page;
-use crate::document::table::Table;
+use crate::document::table::{Cell, Column, Table, name, number, words, write_csv};
 use crate::time::Ns;
 
 /// The smallest change that is a finding, as a share of all waiting.
@@ -25,16 +24,15 @@ const NOTABLE: f64 = 0.01;
 #[derive(Debug, Clone)]
 pub struct ChangesAnswer<'a> {
     pub changes: &'a RankChanges,
-    /// What a page shows besides.
     pub on_page: OnPage,
 }
 
 /// `Not comparable: ranks 1 and 2 are here only after. Waiting for a rank that is not here counts as transfer.`
 fn not_comparable(changes: &RankChanges) -> Option<String> {
     let only = |is: fn(&RankChange) -> bool, when: &str| {
-        let ranks: Vec<u32> = changes.ranks.iter().filter(|of| is(of)).map(|of| of.rank).collect();
-        let are = if ranks.len() == 1 { "is" } else { "are" };
-        (!ranks.is_empty()).then(|| format!("{} {are} here only {when}", crate::document::format::ranks(&ranks)))
+        let these: Vec<u32> = changes.ranks.iter().filter(|of| is(of)).map(|of| of.rank).collect();
+        let are = if these.len() == 1 { "is" } else { "are" };
+        (!these.is_empty()).then(|| format!("{} {are} here only {when}", ranks(&these)))
     };
     let of = [only(|of| of.after.is_none(), "before"), only(|of| of.before.is_none(), "after")];
     let mut said: Vec<String> = of.into_iter().flatten().collect();
@@ -43,9 +41,9 @@ fn not_comparable(changes: &RankChanges) -> Option<String> {
         return None;
     }
     if said.is_empty() {
-        let ranks = if before.is_empty() { after } else { before };
-        let are = if ranks.len() == 1 { "is" } else { "are" };
-        said.push(format!("{} {are} not here", crate::document::format::ranks(ranks)));
+        let these = if before.is_empty() { after } else { before };
+        let are = if these.len() == 1 { "is" } else { "are" };
+        said.push(format!("{} {are} not here", ranks(these)));
     }
     Some(format!("Not comparable: {}. Waiting for a rank that is not here counts as transfer.", said.join(", and ")))
 }
@@ -91,15 +89,40 @@ impl Answer for ChangesAnswer<'_> {
     }
 
     fn tables(&self) -> Vec<Table> {
-        tables(self.changes)
+        let first = |table: Table| if table.id == "changes" { table.first(Some(MOST)) } else { table };
+        self.page_tables().into_iter().map(first).collect()
     }
 
     fn page_tables(&self) -> Vec<Table> {
-        all(self.changes)
+        let RankChanges { ranks, stacks, .. } = self.changes;
+        vec![
+            runs(self.changes),
+            Table::new("ranks", "Ranks", RANKS, ranks.iter().map(|rank| (rank, ()))),
+            Table::new(
+                "changes",
+                "Stacks by the change of their waiting",
+                STACKS,
+                stacks.iter().map(|stack| (stack, ())),
+            ),
+        ]
     }
 
     fn csv(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        csv(self.changes, out)
+        let rank =
+            |of: &RankChange| Row { rank: Some(of.rank), stack: String::new(), before: of.before, after: of.after };
+        let stack = |of: &StackChange| {
+            let stack = of.frames.iter().map(|frame| visible(frame).into_owned()).collect::<Vec<_>>().join(";");
+            Row { rank: None, stack, before: of.before, after: of.after }
+        };
+        let rows: [(_, Vec<Row>); 2] = [
+            ("rank", self.changes.ranks.iter().map(rank).collect()),
+            ("stack", self.changes.stacks.iter().map(stack).collect()),
+        ];
+        let divided = (self.changes.per, self.changes.before.divided_by, self.changes.after.divided_by);
+        let table = |(kind, rows): &(&'static str, Vec<Row>)| {
+            Table::for_programs(kind, COLUMNS, rows.iter().map(|row| (row, divided)))
+        };
+        write_csv(&rows.each_ref().map(table), out)
     }
 
     fn page(&self) -> io::Result<Page<'_>> {
@@ -158,4 +181,113 @@ fn findings(changes: &RankChanges) -> Vec<Finding> {
         ..Finding::default()
     };
     notable.map(finding).collect()
+}
+
+/// How many stacks people see.
+const MOST: usize = 20;
+
+/// A label, before, after and change.
+const OF_RUNS: &[Column<[String; 4]>] = &[
+    words("", "").read(|row, ()| Cell::Text(row[0].clone())),
+    number("", "before").under_title().read(|row, ()| Cell::Text(row[1].clone())),
+    number("", "after").under_title().read(|row, ()| Cell::Text(row[2].clone())),
+    number("", "change").under_title().read(|row, ()| Cell::Text(row[3].clone())),
+];
+
+const RANKS: &[Column<RankChange>] = &[
+    number("rank", "rank").read(|of, ()| Cell::Id(of.rank.into())),
+    number("", "waited before").under_title().read(|of, ()| shown(of.before, |each| each.waited_ns)),
+    number("", "after").under_title().read(|of, ()| shown(of.after, |each| each.waited_ns)),
+    number("", "change").under_title().dropped(0).read(|of, ()| grown(of.before, of.after, |each| each.waited_ns)),
+    number("", "caused before").under_title().read(|of, ()| shown(of.before, |each| each.caused_ns)),
+    number("", "after").under_title().read(|of, ()| shown(of.after, |each| each.caused_ns)),
+    number("", "change").under_title().dropped(1).read(|of, ()| grown(of.before, of.after, |each| each.caused_ns)),
+];
+
+const STACKS: &[Column<StackChange>] = &[
+    number("", "waited before").under_title().read(|of, ()| shown(of.before, |each| each.waited_ns)),
+    number("", "after").under_title().read(|of, ()| shown(of.after, |each| each.waited_ns)),
+    number("", "change").under_title().read(|of, ()| grown(of.before, of.after, |each| each.waited_ns)),
+    name("from").read(|of, ()| Cell::Text(of.headline.as_deref().map_or("(no launch)".into(), visible).into_owned())),
+];
+
+fn shown(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> Cell {
+    Cell::Text(waits.map_or("-".to_owned(), |waits| time(get(&waits.each))))
+}
+
+fn time(nanos: f64) -> String {
+    value(Order::GpuTime, nanos)
+}
+
+fn grown(before: Option<Waits>, after: Option<Waits>, get: fn(&EachWaits) -> f64) -> Cell {
+    Cell::Text(match (before.map(|waits| get(&waits.each)), after.map(|waits| get(&waits.each))) {
+        (Some(before), Some(after)) => growth(before, after),
+        (None, Some(_)) => "new".to_owned(),
+        _ => "gone".to_owned(),
+    })
+}
+
+/// The change of a time in ns.
+fn growth(before: f64, after: f64) -> String {
+    change(Order::GpuTime, Delta { before, after })
+}
+
+/// What both runs are divided by, and how many of it each has.
+fn compared(changes: &RankChanges) -> String {
+    let calls = [&changes.before, &changes.after].map(|run| run.collectives);
+    by_what(changes.per, changes.not_per_step, [&changes.before.steps, &changes.after.steps], ("collective", calls))
+}
+
+fn runs(changes: &RankChanges) -> Table {
+    let runs = [&changes.before, &changes.after];
+    let text = |label: &str, get: fn(&RunWaits) -> String| {
+        let [before, after] = runs.map(get);
+        [label.to_owned(), before, after, String::new()]
+    };
+    let of_time = |label: &str, get: fn(&RunWaits) -> Ns| {
+        let [before, after] = runs.map(|run| run.each(get(run)));
+        [label.to_owned(), time(before), time(after), growth(before, after)]
+    };
+    let rows = [
+        text("ranks", |run| count(run.ranks)),
+        text("collectives in all", |run| count(run.collectives)),
+        text("late", |run| value(Order::Count, run.late as f64 / run.divided_by as f64)),
+        of_time("measured", |run| run.measured_ns),
+        of_time("waited", |run| run.waited_ns),
+        of_time("transfer", |run| run.transfer_ns),
+        text("waiting", |run| percent_or_unknown(run.waited_ns.share_of(run.measured_ns))),
+        text("clocks", |run| run.clock.to_owned()),
+    ];
+    Table::new("runs", "Both runs", OF_RUNS, rows.iter().map(|row| (row, ())))
+}
+
+/// A rank or a stack, with its waits before and after.
+struct Row {
+    rank: Option<u32>,
+    stack: String,
+    before: Option<Waits>,
+    after: Option<Waits>,
+}
+
+/// The context is what both runs are divided by.
+const COLUMNS: &[Column<Row, Divided>] = &[
+    number("rank", "").read(|row, _| Cell::some(row.rank, |rank| Cell::Id(rank.into()))),
+    number("waited_before_ns", "").read(|row, _| Cell::some(row.before, |waits| Cell::Time(waits.waited_ns))),
+    number("waited_after_ns", "").read(|row, _| Cell::some(row.after, |waits| Cell::Time(waits.waited_ns))),
+    number("caused_before_ns", "").read(|row, _| Cell::some(row.before, |waits| Cell::Time(waits.caused_ns))),
+    number("caused_after_ns", "").read(|row, _| Cell::some(row.after, |waits| Cell::Time(waits.caused_ns))),
+    number("kernels_before", "").read(|row, _| Cell::some(row.before, |waits| Cell::Count(waits.kernels))),
+    number("kernels_after", "").read(|row, _| Cell::some(row.after, |waits| Cell::Count(waits.kernels))),
+    words("stack", "").read(|row, _| Cell::Text(row.stack.clone())),
+    words("per", "").read(|_, (per, ..)| Cell::Text(per.name().to_owned())),
+    number("divided_before_by", "").read(|_, (_, before, _)| Cell::Count(*before)),
+    number("divided_after_by", "").read(|_, (.., after)| Cell::Count(*after)),
+    number("waited_before_each_ns", "").read(|row, _| each(row.before, |each| each.waited_ns)),
+    number("waited_after_each_ns", "").read(|row, _| each(row.after, |each| each.waited_ns)),
+    number("caused_before_each_ns", "").read(|row, _| each(row.before, |each| each.caused_ns)),
+    number("caused_after_each_ns", "").read(|row, _| each(row.after, |each| each.caused_ns)),
+];
+
+fn each(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> Cell {
+    Cell::some(waits, |waits| Cell::Nanos(get(&waits.each)))
 }

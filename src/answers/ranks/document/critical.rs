@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use serde_json::Map;
 
-use super::lanes::PathSpan;
 use crate::answers::ranks::critical::{CriticalPath, OTHERS, PathLine, PlacedPiece};
 use crate::answers::ranks::data::{Compared, RankReport};
 use crate::answers::ranks::hidden::WhyExposed;
@@ -249,7 +248,17 @@ fn piece_name(compared: &Compared, piece: &PlacedPiece) -> String {
     }
 }
 
-/// Its pieces for the page's drawing.
+/// A piece of the critical path for the page's drawing.
+#[derive(Debug, Clone)]
+pub(crate) struct PathSpan {
+    /// A position in the ranks.
+    pub(crate) rank: usize,
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    /// When it is on the axis of all ranks.
+    pub(crate) window: Window,
+}
+
 pub(crate) fn lane(compared: &Compared, path: &CriticalPath) -> Vec<PathSpan> {
     let windows = on_axis(compared, path);
     let span = |(piece, window): (&PlacedPiece, Window)| PathSpan {

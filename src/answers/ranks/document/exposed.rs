@@ -52,7 +52,7 @@ pub(crate) fn sentence(report: &RankReport, stack: &StackWaits) -> Option<String
         let most = path.and_then(|path| Some((path, path.kinds.iter().max_by_key(|kind| kind.path_ns)?)));
         let most = most.and_then(|(path, kind)| Some((kind.kind, Ns(kind.path_ns).share_of(Ns(path.length_ns))?)));
         let why = match most.filter(|(_, share)| *share >= AGREES) {
-            _ if report.verdict().pace.is_some_and(|pace| !pace.is_of_one()) => {
+            _ if report.pace().is_some_and(|pace| !pace.is_of_one()) => {
                 ": the CPUs take as long as the GPUs".to_owned()
             }
             Some((kind, share)) => format!(": {} of the critical path is {}", percent(share), kind.name()),

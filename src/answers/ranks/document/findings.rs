@@ -11,7 +11,7 @@ use crate::document::findings::{Document, Finding, FindingKind, LEAST, Link, Pla
 use crate::document::format::{count, duration, percent, percent_or_unknown, ranks, visible};
 use crate::operation::ranges::ranges;
 use crate::replay::culprits::Culprit;
-use crate::replay::findings::{Extent, LateWork, Reruns, WorkPart};
+use crate::replay::findings::{Extent, LateWork, Part, Reruns};
 use crate::time::Ns;
 
 /// The smallest share of all waiting that makes a stack a finding.
@@ -109,7 +109,7 @@ fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
         let is_beyond_error = |of: &&LateWork| !of.is_proven || of.named_saving() > of.error_ns;
         let others = others.into_iter().filter(is_beyond_error);
         found.extend(others.map(|of| (Ns(of.named_saving()), late_work(report, reruns, of))));
-        let pace = report.verdict().pace.filter(|pace| pace.is_of_one() && report.ranks.len() > 1);
+        let pace = report.pace().filter(|pace| pace.is_of_one() && report.ranks.len() > 1);
         found.extend(pace.map(|pace| {
             let saves = weight(reruns, pace) * reruns.length_ns as f64;
             (Ns::rounded(saves), critical::pace(report, reruns, pace))
@@ -145,7 +145,7 @@ fn rule(of: &LateWork) -> String {
         return "all begin together".to_owned();
     }
     let noun = if of.ranks.len() == 1 { "rank" } else { "ranks" };
-    let part = if of.part == WorkPart::Cpu { "cpu" } else { "gpu" };
+    let part = if of.part == Part::Cpu { "cpu" } else { "gpu" };
     format!("{noun} {} {part} like peers", ranges(&of.ranks).replace(' ', ""))
 }
 
@@ -174,7 +174,7 @@ fn waited_most(report: &RankReport, at: usize, of: &LateWork) -> String {
 
 fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
     let late = ranks(&of.ranks);
-    let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
+    let part = of.part.name();
     let culprit = of.culprit().map(|culprit| culprit.name.clone());
     let what = match of.culprit() {
         Some(culprit) => format!("{late}: {}", name(of, culprit)),
@@ -238,7 +238,7 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
 fn more_load<'r>(report: &'r RankReport, reruns: &Reruns, of: &LateWork) -> Option<(&'r StackWaits, u32)> {
     let least = 1.0 + Ns(of.named_saving()).share_of(Ns(reruns.length_ns))?;
     let has_more = |stack: &StackWaits, rank: u32| stack.load(rank).is_some_and(|[a, b]| a.max(b) >= least);
-    let first = *of.ranks.first().filter(|_| of.part == WorkPart::Gpu)?;
+    let first = *of.ranks.first().filter(|_| of.part == Part::Gpu)?;
     let stacks = report.stacks.iter().filter(|stack| of.ranks.iter().all(|rank| has_more(stack, *rank)));
     let most = |stack: &StackWaits| stack.load(first).map_or(0.0, |[a, b]| a.max(b));
     stacks.max_by(|a, b| most(a).total_cmp(&most(b))).map(|stack| (stack, first))
@@ -274,16 +274,16 @@ fn advice(of: &LateWork, late: &str) -> String {
                 "find what waits for the GPU on {late} alone: .item(), .cpu(), printing a tensor, a copy from pageable memory."
             )
         }
-        (Some(culprit), WorkPart::Cpu, _) => {
+        (Some(culprit), Part::Cpu, _) => {
             format!("see what {} does on {late}, and not on the others.", visible(&culprit.name))
         }
-        (_, WorkPart::Gpu, _) => {
+        (_, Part::Gpu, _) => {
             format!("compare these kernels on {late} with another rank's: their shapes, the GPU's clock.")
         }
-        (None, WorkPart::Cpu, Extent::Everywhere) => {
+        (None, Part::Cpu, Extent::Everywhere) => {
             format!("compare the CPU of {late} with the others': its clock, affinity, other processes on it.")
         }
-        (None, WorkPart::Cpu, Extent::Pieces) => {
+        (None, Part::Cpu, Extent::Pieces) => {
             format!("see what else happened there on {late}: garbage collection, a log, a checkpoint, a compilation.")
         }
     }

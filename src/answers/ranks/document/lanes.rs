@@ -5,14 +5,15 @@ use std::io;
 
 use serde_json::{Value, json};
 
+use super::critical::{self, PathSpan};
 use crate::answers::ranks::data::{Compared, RankReport};
 use crate::answers::ranks::pipeline::Pipeline;
-use crate::answers::ranks::reduction::ReducedStack;
 use crate::answers::ranks::schedule::Piece;
 use crate::answers::ranks::timeline::{Arrivals, Axis, Timeline};
 use crate::answers::ranks::what_if::{RerunRank, RerunSlice, WhatIf};
 use crate::document::html::Drawing;
 use crate::document::html::columns::{Columns, Packed};
+use crate::numbers::Numbers;
 use crate::time::{Ns, Window};
 
 /// A page has at most this many kernels: those of the collectives with the longest waits.
@@ -26,17 +27,6 @@ const MOST_PIECES: usize = 20_000;
 
 /// A rerun takes at most so many bytes of a page: about a seventh of the page of 512 ranks.
 const MOST_OF_RERUN: usize = 150_000;
-
-/// A piece of the critical path.
-#[derive(Debug, Clone)]
-pub(crate) struct PathSpan {
-    /// A position in the ranks.
-    pub(crate) rank: usize,
-    pub(crate) kind: &'static str,
-    pub(crate) name: String,
-    /// When it is on the axis of all ranks.
-    pub(crate) window: Window,
-}
 
 /// Collectives with the kernels of all ranks.
 #[derive(Debug)]
@@ -105,18 +95,6 @@ impl Lanes {
     pub(crate) fn new(compared: &Compared, report: &RankReport, groups: Vec<String>) -> Self {
         let Compared { job, matches, clocks, .. } = compared;
         let timeline = Timeline::new(job, matches, clocks);
-        let stacks: HashMap<_, u64> = report
-            .stacks
-            .iter()
-            .zip(1..)
-            .map(|(of, at)| ((&of.frames, &of.captured, &of.forward, &of.thread), at))
-            .collect();
-        let stack = |of: &ReducedStack| stacks.get(&(&of.frames, &of.captured, &of.forward, &of.thread)).copied();
-        let of_stack: Vec<Vec<u64>> = job
-            .reductions
-            .iter()
-            .map(|reduction| reduction.stacks.iter().map(|of| stack(of).unwrap_or(0)).collect())
-            .collect();
         let steps: HashMap<u32, u64> = report.steps.iter().zip(1..).map(|(step, at)| (step.number, at)).collect();
         let mut lanes = Lanes {
             ranks: job.ranks.clone(),
@@ -126,21 +104,17 @@ impl Lanes {
             left_out: 0,
             span: Ns::ZERO,
             steps: report.steps.iter().map_while(|step| step_window(&timeline, step.number as usize)).collect(),
-            path: Vec::new(),
+            path: joined(report.critical_path.iter().flat_map(|path| critical::lane(compared, path)).collect()),
             pieces: pieces(compared, report.pipeline.as_ref()),
             rerun: None,
         };
-        let mut numbers: HashMap<&str, u64> = HashMap::new();
+        let mut names: Numbers<&str> = Numbers::default();
         for arrivals in &timeline.collectives {
             let Some((rank, row)) = arrivals.members.first() else { continue };
             let reduction = &job.reductions[*rank];
-            let next = numbers.len() as u64;
-            let name = *numbers.entry(reduction.collective(&reduction.rows[*row])).or_insert(next);
-            let kernels: Vec<Kernel> = arrivals
-                .members
-                .iter()
-                .map(|(rank, row)| kernel(compared, &timeline, &of_stack, *rank, *row))
-                .collect();
+            let name = names.number(reduction.collective(&reduction.rows[*row])).into();
+            let kernels: Vec<Kernel> =
+                arrivals.members.iter().map(|(rank, row)| kernel(compared, report, &timeline, *rank, *row)).collect();
             let late = arrivals.last.filter(|_| arrivals.is_late).map_or(0, |(rank, _)| 1 + rank as u64);
             let Arrivals { group, is_matched, step, .. } = *arrivals;
             let step = step.and_then(|step| steps.get(&step).copied()).unwrap_or(0);
@@ -158,19 +132,11 @@ impl Lanes {
                 kernels,
             });
         }
-        let mut names: Vec<(&str, u64)> = numbers.into_iter().collect();
-        names.sort_by_key(|(_, number)| *number);
-        lanes.names = names.into_iter().map(|(name, _)| name.to_owned()).collect();
+        lanes.names = names.list.into_iter().map(str::to_owned).collect();
         lanes.collectives.sort_by_key(|of| of.kernels.first().map(|kernel| kernel.start));
         (0..).zip(&mut lanes.collectives).for_each(|(number, of)| of.number = number);
         lanes.shorten(MOST_KERNELS);
         lanes
-    }
-
-    /// The same with the critical path.
-    #[must_use]
-    pub(crate) fn with_path(self, path: Vec<PathSpan>) -> Self {
-        Lanes { path: joined(path), ..self }
     }
 
     /// The same with the rerun of a rule; without it if a kernel is no part of the rerun.
@@ -221,23 +187,16 @@ impl Lanes {
 
     /// The critical path: kinds and names are listed once.
     fn pack_path(&self) -> io::Result<Value> {
-        let mut texts: Vec<&str> = Vec::new();
-        let mut known: HashMap<&str, u64> = HashMap::new();
-        let mut number = |text| {
-            *known.entry(text).or_insert_with(|| {
-                texts.push(text);
-                texts.len() as u64 - 1
-            })
-        };
-        let kinds: Vec<u64> = self.path.iter().map(|span| number(span.kind)).collect();
-        let names: Vec<u64> = self.path.iter().map(|span| number(&span.name)).collect();
+        let mut texts: Numbers<&str> = Numbers::default();
+        let kinds: Vec<u32> = self.path.iter().map(|span| texts.number(span.kind)).collect();
+        let names: Vec<u32> = self.path.iter().map(|span| texts.number(&span.name)).collect();
         let mut spans = Columns::default();
         spans.plain("rank", self.path.iter().map(|span| span.rank as u64));
         spans.near("start", self.path.iter().map(|span| span.window.start.0));
         spans.plain("dur", self.path.iter().map(|span| span.window.duration().0.max(0) as u64));
-        spans.plain("kind", kinds.into_iter());
-        spans.plain("name", names.into_iter());
-        Ok(json!({ "texts": texts, "spans": spans.pack()? }))
+        spans.plain("kind", kinds.into_iter().map(u64::from));
+        spans.plain("name", names.into_iter().map(u64::from));
+        Ok(json!({ "texts": texts.list, "spans": spans.pack()? }))
     }
 
     fn pack_pieces(&self) -> io::Result<Packed> {
@@ -392,9 +351,11 @@ fn joined(spans: Vec<PathSpan>) -> Vec<PathSpan> {
     found
 }
 
-fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank: usize, row: usize) -> Kernel {
+fn kernel(compared: &Compared, report: &RankReport, timeline: &Timeline, rank: usize, row: usize) -> Kernel {
     let reduction = &compared.job.reductions[rank];
     let (of, time) = (&reduction.rows[row], &timeline.ranks[rank].kernels[row]);
+    // A limit may have left it out.
+    let stack = of.stack.and_then(|_| report.stack_of(rank, of)).filter(|at| *at < report.stacks.len());
     Kernel {
         rank: rank as u64,
         row,
@@ -402,7 +363,7 @@ fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank:
         in_trace: of.start,
         dur: time.window.duration(),
         waited: time.waited,
-        stack: of.stack.map_or(0, |stack| of_stack[rank][stack as usize]),
+        stack: stack.map_or(0, |at| 1 + at as u64),
         launch: time.launch.map(|launch| timeline.ranks[rank].launches[launch].window.end - time.window.start),
         rerun: Moved::default(),
     }

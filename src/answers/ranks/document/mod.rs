@@ -1,7 +1,6 @@
 //! The comparison of ranks: one file per form.
 
 mod changes;
-mod changes_tables;
 mod critical;
 mod exposed;
 mod findings;
@@ -49,7 +48,6 @@ pub struct RankAnswer<'a> {
     pub limit: Option<usize>,
     /// The call stacks of the same traces, which a page shows as well.
     pub stacks: Option<&'a StackReport>,
-    /// What a page shows besides.
     pub on_page: OnPage,
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use super::findings::best_rule;
 use super::lanes::Lanes;
 use super::table::{group_name, tables as tables_of};
-use super::{RankAnswer, critical, what_if};
+use super::{RankAnswer, what_if};
 use crate::answers::OnPage;
 use crate::answers::ranks::data::{Compared, RankReport, StackWaits};
 use crate::answers::ranks::what_if::{Also, Rule};
@@ -17,7 +17,7 @@ use crate::document::answer::Answer;
 use crate::document::findings::{FindingKind, Link};
 use crate::document::form::Form;
 use crate::document::format::shell_word;
-use crate::document::html::{Command, Documents, Drawing, Page};
+use crate::document::html::{Command, Documents, Page};
 
 /// How many pairs of ranks a page that is too large keeps for each stack.
 const PAIRS: usize = 8;
@@ -28,8 +28,7 @@ pub(crate) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
     let report = limited.as_ref().unwrap_or(answer.report);
     let groups = compared.matches.groups.iter().zip(&report.groups);
     let groups = groups.map(|(matched, waits)| group_name(&matched.name, &waits.ranks_here)).collect();
-    let path = report.critical_path.iter().flat_map(|path| critical::lane(compared, path)).collect();
-    let mut lanes = Lanes::new(compared, report, groups).with_path(path);
+    let mut lanes = Lanes::new(compared, report, groups);
     let mut document = RankAnswer { report, ..answer.clone() }.document();
     for finding in document.findings.iter_mut().filter(|finding| finding.kind == FindingKind::LateRank) {
         let worst = finding.place.ranks.first().and_then(|rank| Some((*rank, lanes.worst(*rank)?)));
@@ -60,6 +59,7 @@ pub(crate) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
     let of_stacks = stacks.into_iter().flat_map(|stacks| page_tables(stacks, &labels));
     let of_stacks: Vec<_> = of_stacks.filter(|of| sheets.iter().all(|known| known.id != of.id)).collect();
     sheets.extend(of_stacks);
+    let of_streams = stacks.into_iter().flat_map(|report| &report.stacks);
     Ok(Page {
         kind: "ranks",
         names: name.to_owned(),
@@ -77,7 +77,7 @@ pub(crate) fn ranks<'a>(answer: &'a RankAnswer<'_>) -> io::Result<Page<'a>> {
         labels,
         telling: stacks
             .map_or_else(|| report.stacks.iter().flat_map(|stack| stack.telling.iter().cloned()).collect(), telling),
-        streams: streams(on_page, stacks),
+        streams: Streams::collect(&on_page.timelines, of_streams.map(|stack| (&stack.rank, &stack.key))),
         lanes: Some(Box::new(lanes)),
         document,
     })
@@ -94,15 +94,6 @@ fn documents(
         documents.extend(page_documents(stacks, name)?);
     }
     Ok(documents)
-}
-
-fn streams(on_page: &OnPage, stacks: Option<&StackReport>) -> Vec<Box<dyn Drawing>> {
-    let stacks = stacks.map_or(&[][..], |report| &report.stacks);
-    Streams::collect(&on_page.timelines, stacks.iter().map(|stack| (&stack.rank, &stack.key)))
-}
-
-fn what_if_command(OnPage { inputs, options, .. }: &OnPage) -> String {
-    format!("nccl-stacks what-if {inputs}{options}")
 }
 
 /// `rule` is that of a finding.
@@ -124,8 +115,7 @@ fn commands(on_page: &OnPage, has_stacks: bool, has_reruns: bool, rule: Option<&
             "what-if",
             "With another rule, such as two of these at once",
             format!(
-                "{} --if {} --if 'cpus x0.5'",
-                what_if_command(on_page),
+                "nccl-stacks what-if {inputs}{options} --if {} --if 'cpus x0.5'",
                 shell_word(rule.unwrap_or("rank 0 like peers"))
             ),
         ));

@@ -10,7 +10,7 @@
 
 use std::io;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::critical;
@@ -27,41 +27,13 @@ use crate::time::{Ns, Window};
 /// How much later than its kernel a waiting slice starts.
 const LATER: Ns = Ns(1);
 
-/// The arguments of a kernel's slice.
-#[derive(Serialize)]
-struct KernelArgs<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    waited_ns: Option<Ns>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    transfer_ns: Option<Ns>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_rank: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    late_rank: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    headline: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    collective: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dtype: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<u64>,
-    group: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seq: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    step: Option<&'a str>,
-    kernel: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stack: Option<&'a str>,
-}
+/// The arguments of a slice, without those that are not known.
+struct Args(Vec<(&'static str, Value)>);
 
-/// The arguments of a launching call's slice.
-#[derive(Serialize)]
-struct LaunchArgs<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    headline: Option<&'a str>,
-    kernels: usize,
+impl Serialize for Args {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name, value)))
+    }
 }
 
 pub(crate) fn ranks(compared: &Compared, report: &RankReport, out: &mut Vec<u8>) -> io::Result<()> {
@@ -116,23 +88,10 @@ struct Placed<'a> {
     groups: Vec<String>,
 }
 
-/// The kinds of flows. At most one of each kind starts at a row.
-#[derive(Clone, Copy)]
-enum Link {
-    Launch,
-    Collective,
-    Waiting,
-}
-
-impl Link {
-    fn name(self) -> &'static str {
-        match self {
-            Link::Launch => "launch",
-            Link::Collective => "collective",
-            Link::Waiting => "waiting",
-        }
-    }
-}
+/// The kinds of flows, with their names. At most one of each kind starts at a row.
+const LAUNCH: (u64, &str) = (1, "launch");
+const COLLECTIVE: (u64, &str) = (2, "collective");
+const WAITING: (u64, &str) = (3, "waiting");
 
 impl Placed<'_> {
     /// Writes a rank, and returns the next thread number.
@@ -167,11 +126,11 @@ impl Placed<'_> {
             let stack = stack.map(|stack| &reduction.stacks[stack as usize]);
             let name = stack.and_then(|stack| stack.frames.last()).map_or("launch", String::as_str);
             let headline = stack.and_then(|stack| stack.telling.first()).map(String::as_str);
-            let args = LaunchArgs { headline, kernels: rows.len() };
+            let args = Args(vec![("headline", json!(headline)), ("kernels", json!(rows.len()))]);
             trace.slice(track, (window.start, Some(window.end)), ("launch", name), &args)?;
             for row in rows.iter().map(|row| *row as usize) {
                 if self.is_launched_before(rank, row) {
-                    trace.flow(track, window.start, self.flow(Link::Launch, (rank, row)), (0, 2))?;
+                    trace.flow(track, window.start, self.flow(LAUNCH, (rank, row)), (0, 2))?;
                 }
             }
         }
@@ -203,7 +162,7 @@ impl Placed<'_> {
         Ok(first + lanes.len() as u32)
     }
 
-    fn args<'b>(&'b self, rank: usize, at: usize, stacks: &'b [String]) -> KernelArgs<'b> {
+    fn args(&self, rank: usize, at: usize, stacks: &[String]) -> Args {
         let Compared { job, .. } = self.compared;
         let reduction = &job.reductions[rank];
         let (row, KernelTime { collective, waited, .. }) = (&reduction.rows[at], self.timeline.ranks[rank].kernels[at]);
@@ -211,43 +170,42 @@ impl Placed<'_> {
             (reduction.kind(row), &self.timeline.collectives[collective]);
         let last_rank = last.map(|(last, _)| job.ranks[last]);
         let stack = row.stack.map(|stack| stack as usize);
-        KernelArgs {
-            waited_ns: waited,
-            transfer_ns: waited.map(|waited| row.dur - waited),
-            last_rank,
-            late_rank: last_rank.filter(|_| *is_late),
-            headline: stack.and_then(|stack| reduction.stacks[stack].telling.first()).map(String::as_str),
-            collective: kind.collective.as_deref(),
-            dtype: kind.dtype.as_deref(),
-            bytes: kind.bytes,
-            group: &self.groups[*group],
-            seq: row.seq,
-            step: row.step.map(|step| reduction.steps[step as usize].name.as_str()),
-            kernel: reduction.text(kind.kernel),
-            stack: stack.map(|stack| stacks[stack].as_str()),
-        }
+        Args(vec![
+            ("waited_ns", json!(waited)),
+            ("transfer_ns", json!(waited.map(|waited| row.dur - waited))),
+            ("last_rank", json!(last_rank)),
+            ("late_rank", json!(last_rank.filter(|_| *is_late))),
+            ("headline", json!(stack.and_then(|stack| reduction.stacks[stack].telling.first()))),
+            ("collective", json!(kind.collective)),
+            ("dtype", json!(kind.dtype)),
+            ("bytes", json!(kind.bytes)),
+            ("group", json!(self.groups[*group])),
+            ("seq", json!(row.seq)),
+            ("step", json!(row.step.map(|step| &reduction.steps[step as usize].name))),
+            ("kernel", json!(reduction.text(kind.kernel))),
+            ("stack", json!(stack.map(|stack| &stacks[stack]))),
+        ])
     }
 
     /// Writes the flows that start at, end at or pass through a kernel.
     fn flows_of_kernel(&self, track: Track, rank: usize, at: usize, trace: &mut Trace<'_>) -> io::Result<()> {
         let KernelTime { window: Window { start, .. }, collective, place, .. } = self.timeline.ranks[rank].kernels[at];
         if self.is_launched_before(rank, at) {
-            trace.flow(track, start, self.flow(Link::Launch, (rank, at)), (1, 2))?;
+            trace.flow(track, start, self.flow(LAUNCH, (rank, at)), (1, 2))?;
         }
         let of = &self.timeline.collectives[collective];
         if of.is_matched {
-            trace.flow(track, start, self.flow(Link::Collective, of.members[0]), (place, of.members.len()))?;
+            trace.flow(track, start, self.flow(COLLECTIVE, of.members[0]), (place, of.members.len()))?;
         }
         let is_last = of.last == Some((rank, at));
         let mut waiting = of.members.iter().filter(|member| is_last && self.waits_for_last(**member));
-        waiting.try_for_each(|member| trace.flow(track, start, self.flow(Link::Waiting, *member), (1, 2)))
+        waiting.try_for_each(|member| trace.flow(track, start, self.flow(WAITING, *member), (1, 2)))
     }
 
-    /// The waiting slice of a kernel.
+    /// The waiting slice of a kernel, if it waited. The clock of its GPU may be faster than the aligned one, and so may end the kernel earlier.
     fn waiting_of(&self, (rank, at): (usize, usize)) -> Option<Window> {
-        let kernel = self.timeline.ranks[rank].kernels[at];
-        let Window { start, end } = kernel.waiting()?;
-        let window = Window { start: start + LATER, end: end.min(kernel.window.end) };
+        let KernelTime { window: Window { start, end }, waited, .. } = self.timeline.ranks[rank].kernels[at];
+        let window = Window { start: start + LATER, end: (start + waited?).min(end) };
         (window.end > window.start).then_some(window)
     }
 
@@ -267,14 +225,14 @@ impl Placed<'_> {
         let whom = last.map_or(String::new(), |(last, _)| format!(" for rank {}", self.compared.job.ranks[last]));
         trace.slice(track, (window.start, Some(window.end)), ("waiting", &format!("waiting{whom}")), &Map::new())?;
         if self.waits_for_last(of) {
-            trace.flow(track, window.start, self.flow(Link::Waiting, of), (0, 2))?;
+            trace.flow(track, window.start, self.flow(WAITING, of), (0, 2))?;
         }
         Ok(())
     }
 
     /// The number and kind of the flow that starts at a row.
-    fn flow(&self, link: Link, (rank, row): (usize, usize)) -> (u64, &'static str) {
-        ((self.first_row[rank] + row as u64) * 3 + link as u64 + 1, link.name())
+    fn flow(&self, (kind, name): (u64, &'static str), (rank, row): (usize, usize)) -> (u64, &'static str) {
+        ((self.first_row[rank] + row as u64) * 3 + kind, name)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::names::collectives::Collective;
 use crate::names::kernels::short_kernel;
 use crate::replay::critical::PathKind;
 use crate::replay::culprits::Culprit;
-use crate::replay::findings::{Extent, LateWork, Reruns, WorkPart};
+use crate::replay::findings::{Extent, LateWork, Part, Reruns};
 use crate::time::{Ns, Window};
 
 /// If this share of what would be saved is in one step, it is named.
@@ -25,7 +25,6 @@ pub(crate) const HALF: f64 = 0.5;
 /// How many sentences there are at most on how long the job takes, and on waiting.
 const SENTENCES: usize = 3;
 
-/// The verdict on one line.
 pub fn plain(report: &RankReport) -> String {
     [damaged(report), sentences(report)].concat().join(" ")
 }
@@ -90,13 +89,12 @@ fn of_damage(report: &RankReport) -> Vec<String> {
 
 /// The sentences of the verdict without those about damage, the largest fact first.
 pub(crate) fn sentences(report: &RankReport) -> Vec<String> {
-    let verdict = report.verdict();
     let unjudged = [unmeasured(report), left_out(report)].into_iter().flatten();
     let is_joined = report.matches.matched + report.matches.partial > 0;
     // Ranks wait in reruns also where no clocks show it.
-    let reruns = verdict.reruns.filter(|of| report.collectives > 0 || (is_joined && of.error.is_some()));
+    let reruns = report.reruns.as_ref().filter(|of| report.collectives > 0 || (is_joined && of.error.is_some()));
     let mut text = match (reruns, &report.pipeline) {
-        (Some(reruns), _) => of_reruns(report, reruns, verdict.pace),
+        (Some(reruns), _) => of_reruns(report, reruns, report.pace()),
         (None, Some(pipeline)) => vec![pipeline::sentence(pipeline, None)],
         (None, None) => Vec::new(),
     };
@@ -111,17 +109,18 @@ pub(crate) fn sentences(report: &RankReport) -> Vec<String> {
         };
         return alone(report).into_iter().chain(text).chain(none.map(str::to_owned)).chain(unjudged).collect();
     }
-    text.extend((text.len() < SENTENCES).then(|| waiting(report, verdict.waiting)));
+    text.extend((text.len() < SENTENCES).then(|| waiting(report)));
     text.extend(unjudged);
     // Where no two ranks are alike, that is said already.
     let is_silent =
         |reruns: &Reruns| reruns.findings.is_empty() && reruns.error.is_some() && is_latest_unjudged(report, reruns);
-    text.extend(verdict.reruns.is_none_or(is_silent).then(|| without_reruns(report)).flatten());
+    text.extend(report.reruns.as_ref().is_none_or(is_silent).then(|| without_reruns(report)).flatten());
     text
 }
 
 /// `63.3 % of all-reduce time is waiting for another rank: 34.8 ms of 54.9 ms over all ranks, 92.7 % of it for rank 12.`
-fn waiting(report: &RankReport, share: f64) -> String {
+fn waiting(report: &RankReport) -> String {
+    let share = report.waited_ns.share_of(report.measured_ns).unwrap_or(0.0);
     if share < WORTH {
         return format!("Less than 1 % of {} time is waiting for another rank.", what(report));
     }
@@ -157,7 +156,7 @@ fn alone(report: &RankReport) -> Option<String> {
         format!(", and {} without {what}{}", share(line.without_it_saves_ns.unwrap_or_default()), visible(shown(line)))
     });
     let (cpu, gpu) = (share(reruns.cpus_twice_as_fast_saves_ns), share(reruns.gpus_twice_as_fast_saves_ns));
-    let both = match report.verdict().pace.is_some_and(|pace| !pace.is_of_one()) {
+    let both = match report.pace().is_some_and(|pace| !pace.is_of_one()) {
         true => format!(", with both {}", share(reruns.both_twice_as_fast_saves_ns)),
         false => String::new(),
     };
@@ -190,7 +189,7 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<St
     if late.is_empty() && !is_silent {
         reasons.push((0.0, Reason::Nobody));
     }
-    let mut named: Vec<WorkPart> = Vec::new();
+    let mut named: Vec<Part> = Vec::new();
     let mut text: Vec<String> = Vec::new();
     for (at, (_, reason)) in reasons.into_iter().enumerate() {
         let subject = if at == 0 { "it" } else { whole.noun() };
@@ -220,9 +219,9 @@ pub(crate) fn is_worth(reruns: &Reruns, of: &LateWork) -> bool {
 /// fast would save.
 pub(crate) fn weight(reruns: &Reruns, pace: Pace) -> f64 {
     let late = reruns.findings.iter().filter(|of| is_worth(reruns, of));
-    let saves = |part: WorkPart| late.clone().filter(|of| of.part == part).map(LateWork::named_saving).sum::<i64>();
-    let half = |part: WorkPart| Ns(saves(part)).share_of(Ns(reruns.length_ns)).unwrap_or(0.0) / 2.0;
-    pace.without(half(WorkPart::Cpu), half(WorkPart::Gpu))
+    let saves = |part: Part| late.clone().filter(|of| of.part == part).map(LateWork::named_saving).sum::<i64>();
+    let half = |part: Part| Ns(saves(part)).share_of(Ns(reruns.length_ns)).unwrap_or(0.0) / 2.0;
+    pace.without(half(Part::Cpu), half(Part::Gpu))
 }
 
 /// Why a job takes as long as it does.
@@ -320,12 +319,12 @@ impl Whole {
 
 /// The name of a function or kernel, of a kernel without its parameters.
 pub(crate) fn name<'c>(of: &LateWork, culprit: &'c Culprit) -> Cow<'c, str> {
-    visible(if of.part == WorkPart::Gpu { short_kernel(&culprit.name) } else { &culprit.name })
+    visible(if of.part == Part::Gpu { short_kernel(&culprit.name) } else { &culprit.name })
 }
 
 /// `rank 1's CPU`, `the GPUs of ranks 8-15`
 fn whose(report: &RankReport, of: &LateWork) -> String {
-    let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
+    let part = of.part.name();
     match &of.ranks[..] {
         [one] => format!("rank {one}'s {part}"),
         several => format!("the {part}s of {}", late_ranks(report, several)),
@@ -380,7 +379,7 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
         _ => (format!("{their} peers"), format!("{their} peers'")),
     };
     let late = late_ranks(report, &of.ranks);
-    let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
+    let part = of.part.name();
     let culprit = of.culprit().map(|culprit| name(of, culprit));
     let head = match (&culprit, of.extent) {
         (call, Extent::Calls) => format!(
@@ -418,15 +417,15 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
     let rest = match (culprit, of.extent, of.part) {
         (Some(_), ..) | (None, Extent::Calls, _) => "",
         (None, Extent::Begin, _) => "; the cause is before the recording, or the profiler started later there",
-        (None, _, WorkPart::Cpu) if !of.has_python => {
+        (None, _, Part::Cpu) if !of.has_python => {
             if of.ranks.len() == 1 {
                 "; its trace has no Python functions, so none can be named: record with with_stack=True"
             } else {
                 "; their traces have no Python functions, so none can be named: record with with_stack=True"
             }
         }
-        (None, _, WorkPart::Cpu) => "; no function has most of that",
-        (None, _, WorkPart::Gpu) => "; no kernel has most of that",
+        (None, _, Part::Cpu) => "; no function has most of that",
+        (None, _, Part::Gpu) => "; no kernel has most of that",
     };
     let as_slow = match &of.as_slow[..] {
         [] => String::new(),
@@ -447,7 +446,7 @@ fn unproven(report: &RankReport, of: &LateWork) -> String {
     let absent = report.absent.iter().flat_map(|absent| absent.ranks.iter().copied()).collect::<Vec<u32>>();
     let they = if absent.len() == 1 { "is" } else { "are" };
     let their = if of.ranks.len() == 1 { "its" } else { "their" };
-    let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
+    let part = of.part.name();
     let longer = match of.extent {
         Extent::Begin => "begins later".to_owned(),
         Extent::Calls => "waits in calls of its own".to_owned(),
@@ -574,9 +573,9 @@ fn unmeasured(report: &RankReport) -> Option<String> {
     let names: Vec<&str> = kinds.into_iter().map(|(name, _)| name).collect();
     let needs_clocks =
         |name: &&str| Collective::of_record(name).is_some_and(|of| of.has_root() || of.is_point_to_point());
-    let with_clocks: Vec<&str> = match report.verdict().is_by_lengths {
-        true => names.iter().copied().filter(needs_clocks).collect(),
-        false => Vec::new(),
+    let with_clocks: Vec<&str> = match report.clock.method {
+        "align" | "trust" => Vec::new(),
+        _ => names.iter().copied().filter(needs_clocks).collect(),
     };
     let share = time.share_of(report.gpu_ns).filter(|_| !names.is_empty())?;
     let clocks = match &with_clocks[..] {
@@ -646,19 +645,12 @@ mod tests {
         LateWork {
             ranks: vec![2],
             peers: vec![0, 1, 3],
-            part: WorkPart::Cpu,
-            extent: Extent::Everywhere,
-            pieces: 0,
-            are_peers_faster: false,
-            as_slow: Vec::new(),
             has_python: true,
             saves_ns,
             excess_ns: saves_ns,
             is_proven: true,
-            by_chance_ns: 0,
             error_ns: 400_000,
-            saves_by_step_ns: Vec::new(),
-            culprits: Vec::new(),
+            ..LateWork::default()
         }
     }
 
