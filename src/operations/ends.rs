@@ -70,7 +70,6 @@ impl<'m> Distances<'m> {
         }
     }
 
-    /// The clear groups, as [`Nearness::clear`].
     pub(super) fn clear(&self) -> Nearness {
         match self {
             Distances::All(distances) => Nearness::clear(distances.len(), |a, b| distances[a][b]),

@@ -174,8 +174,8 @@ impl<'a> Class<'a> {
             None => parts.push(part),
         };
         let of_word = |what: u32| kernels.get(&what).copied().unwrap_or_default();
-        let (few, many): (Vec<u32>, Vec<u32>) =
-            self.words().into_iter().partition(|what| self.rows(0, &[*what]).len() < MANY);
+        let words: BTreeSet<u32> = self.by_word.iter().flat_map(HashMap::keys).copied().collect();
+        let (few, many): (Vec<u32>, Vec<u32>) = words.into_iter().partition(|what| self.rows(0, &[*what]).len() < MANY);
         many.into_iter().for_each(|what| add(self.divide(vec![what], of_word(what))));
         // Together they may be enough, if that holds for each.
         let tolerance = few.iter().map(|what| of_word(*what).tolerance).fold(0.0, f64::max);
@@ -254,11 +254,6 @@ impl<'a> Class<'a> {
             }
         }
         found
-    }
-
-    fn words(&self) -> Vec<u32> {
-        let words: BTreeSet<u32> = self.by_word.iter().flat_map(HashMap::keys).copied().collect();
-        words.into_iter().collect()
     }
 
     /// The rows of some members that are one of these kinds.

@@ -90,8 +90,7 @@ impl RecordedGroups {
                 continue;
             }
             let member_of = (operation.source, operation.communicator, operation.rank, operation.place);
-            let Some((group, rank)) = member(&mut found, known, member_of) else { continue };
-            let member = group.members.entry(rank).or_default();
+            let Some(member) = member(&mut found, known, member_of) else { continue };
             match is_point_to_point(operation) {
                 true => {
                     member.has_peers = true;
@@ -110,14 +109,11 @@ impl RecordedGroups {
                 *ranks.entry(rank.0).or_default() += usize::from(is_cut);
             }
             let member_of = (status.source, status.communicator, status.rank, status.place);
-            if let Some((group, rank)) = member(&mut found, known, member_of) {
-                group.members.entry(rank).or_default().status.push(at);
-            }
+            member(&mut found, known, member_of).into_iter().for_each(|member| member.status.push(at));
         }
         for (call, count) in &records.calls {
             let member_of = (call.source, call.communicator, call.rank, call.place);
-            let Some((group, rank)) = member(&mut found, known, member_of) else { continue };
-            let member = group.members.entry(rank).or_default();
+            let Some(member) = member(&mut found, known, member_of) else { continue };
             match is_of_two(call.collective.as_deref()) {
                 true => member.has_peers = true,
                 false => member.called = Some(member.called.unwrap_or(0).saturating_add(*count)),
@@ -141,12 +137,12 @@ impl RecordedGroups {
 /// What a record says of whose it is: its source, communicator, rank of the job, and place within the communicator.
 type MemberOf = (Source, Option<usize>, Option<RankId>, Option<u32>);
 
-/// The group of a record, and the rank within it that the record is of.
+/// What is known of the rank in a group that a record is of.
 fn member<'g>(
     found: &'g mut BTreeMap<(Source, usize), RecordedGroup>,
     (communicators, processes): (&Communicators, &Processes),
     (source, communicator, rank, place): MemberOf,
-) -> Option<(&'g mut RecordedGroup, u32)> {
+) -> Option<&'g mut Member> {
     let position = communicators.position(communicator)?;
     let communicator = communicators.get(Some(position))?;
     let by_process = || processes.rank_at(source, position, place);
@@ -160,7 +156,7 @@ fn member<'g>(
     });
     // A group whose ranks are of one kind must not get others.
     let rank = if group.is_global { global } else { place };
-    Some((group, rank?))
+    Some(group.members.entry(rank?).or_default())
 }
 
 fn name_of(

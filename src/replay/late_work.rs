@@ -150,16 +150,8 @@ impl LateSearch<'_, '_> {
         };
         for round in 0..rounds {
             let control = again.as_ref().unwrap_or(control);
-            let search = Search {
-                question,
-                part: self.part,
-                ranks: ranks.clone(),
-                base: &base,
-                end,
-                control,
-                half: self.half,
-                of_graph: self.of_graph,
-            };
+            let LateSearch { part, half, of_graph, .. } = *self;
+            let search = Search { question, part, ranks: ranks.clone(), base: &base, end, control, half, of_graph };
             let (standouts, here) = search.find();
             hidden = if round == 0 { here } else { hidden.max(here) };
             let Some(first) = standouts.iter().max_by_key(|of| of.saves) else { break };

@@ -66,7 +66,6 @@ impl Peers {
         Peers::of(Alike::find(ranks, matches), job, ranks)
     }
 
-    /// What like ranks have in common.
     pub(crate) fn of(alike: Alike, job: &JobGraph, ranks: &[&RankGraph]) -> Self {
         let nodes = job.nodes.len();
         let mut peers = Peers {
@@ -250,7 +249,6 @@ impl Peers {
         }
     }
 
-    /// Nodes that no peer has, though its trace goes on there.
     pub(super) fn alone(&self) -> impl Iterator<Item = usize> {
         self.alone.iter().map(|node| *node as usize)
     }

@@ -59,7 +59,6 @@ impl Threads {
         self.quiet[lane].iter().map(|quiet| quiet.end).map(window).zip(&self.quiet[lane])
     }
 
-    /// The name of a collective of CPUs.
     pub(super) fn name_of(&self, number: u32) -> StringId {
         self.cpu_collectives[number as usize].name
     }

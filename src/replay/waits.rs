@@ -161,7 +161,6 @@ impl ByEnd {
         (end > after).then_some(at)
     }
 
-    /// Whether any ends within a call.
     fn has_within(&self, window: Window) -> bool {
         let after = self.ends.partition_point(|(end, _)| *end <= window.start);
         self.ends.get(after).is_some_and(|(end, _)| *end < window.end)

@@ -35,8 +35,8 @@ impl Alone {
         let activity = &attribution.activity;
         let is_collective = |kernel: SliceId| activity.is_collective[store.slices.name(kernel).0 as usize];
         let mut found = Alone::default();
-        for graph in graphs(store, &is_collective, window) {
-            for PlacedPiece { kind, node, window, .. } in path(&graph) {
+        for (graph, path) in graphs(store, &is_collective, window) {
+            for PlacedPiece { kind, node, window, .. } in path {
                 *found.kinds.entry(kind).or_default() += window.duration();
                 let runs = matches!(kind, PathKind::Compute | PathKind::Transfer);
                 let slice = graph.slices[node as usize].filter(|_| runs);
@@ -52,20 +52,14 @@ impl Alone {
 pub(super) fn paths(store: &Store, window: Window) -> Vec<(RankGraph, Vec<PlacedPiece>)> {
     let is_collective = collectives(store, &Wanted::collectives());
     let is_collective = |kernel: SliceId| is_collective[store.slices.name(kernel).0 as usize];
-    let with_path = |graph: RankGraph| {
-        let path = path(&graph);
-        (graph, path)
-    };
-    graphs(store, &is_collective, window).into_iter().map(with_path).collect()
+    graphs(store, &is_collective, window)
 }
 
-fn path(graph: &RankGraph) -> Vec<PlacedPiece> {
-    let job = JobGraph::join(&[graph], &Matches::default(), &Clocks::given(&[Ns::ZERO]));
-    placed(&job, &[graph], &job.critical_path())
-}
-
-/// The graph of each process that launches.
-fn graphs(store: &Store, is_collective: &dyn Fn(SliceId) -> bool, window: Window) -> Vec<RankGraph> {
+fn graphs(
+    store: &Store,
+    is_collective: &dyn Fn(SliceId) -> bool,
+    window: Window,
+) -> Vec<(RankGraph, Vec<PlacedPiece>)> {
     let (steps, work) = (Steps::find(store), launches::of_all_work(store).kernels);
     let of_process = |(process, gpus): (ProcessId, Vec<GpuId>)| {
         let is_row = |kernel: &SliceId| is_collective(*kernel) && gpus.contains(&store.gpu_of(*kernel));
@@ -74,7 +68,11 @@ fn graphs(store: &Store, is_collective: &dyn Fn(SliceId) -> bool, window: Window
         let steps: Vec<_> = steps.filter(|of| of.window.start < window.end && window.start < of.window.end).collect();
         let last_step = steps.last().map(|step| step.slice);
         let steps = steps.into_iter().map(|step| step.window).collect();
-        build(&Source { store, work: &work, gpus: &gpus, window, rows, steps, last_step, profiled_from: None })
+        let graph =
+            build(&Source { store, work: &work, gpus: &gpus, window, rows, steps, last_step, profiled_from: None });
+        let job = JobGraph::join(&[&graph], &Matches::default(), &Clocks::given(&[Ns::ZERO]));
+        let path = placed(&job, &[&graph], &job.critical_path());
+        (graph, path)
     };
     gpus_by_process(store).into_iter().map(of_process).collect()
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::data::{RankReport, StackWaits};
+use super::data::{RankReport, RankWaits, StackWaits};
 use crate::answers::bound::{Bound, Bounded};
 use crate::answers::diff::delta::{NotPerStep, Per};
 use crate::answers::stacks::launching_steps::LaunchingSteps;
@@ -220,14 +220,8 @@ impl StackChange {
 
 fn waits_of_rank(report: &RankReport, rank: u32) -> Option<Waits> {
     let at = report.ranks.binary_search_by_key(&rank, |of| of.rank).ok()?;
-    let of = &report.ranks[at];
-    Some(Waits {
-        kernels: of.kernels,
-        waited_ns: of.waited_ns,
-        caused_ns: of.caused_ns,
-        late_count: of.late_count,
-        ..Waits::default()
-    })
+    let RankWaits { kernels, waited_ns, caused_ns, late_count, .. } = report.ranks[at];
+    Some(Waits { kernels, waited_ns, caused_ns, late_count, ..Waits::default() })
 }
 
 /// Adds a stack to one side. Stacks that differ only in line numbers are one.
@@ -252,7 +246,7 @@ fn add(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::ranks::data::{RankWaits, StepWaits};
+    use crate::answers::ranks::data::StepWaits;
 
     fn report(waited: &[i64]) -> RankReport {
         let ranks = waited.iter().zip(0..).map(|(waited, rank)| RankWaits {

@@ -137,19 +137,11 @@ impl CriticalPath {
         }
         let mut ranks: Vec<(u32, i64)> = ranks.into_iter().collect();
         ranks.sort_by_key(|(rank, time)| (std::cmp::Reverse(*time), *rank));
-        let line = |((kind, name), (time, ranks)): ((PathKind, String), (i64, BTreeSet<u32>))| {
+        let line = |((kind, name), (path_ns, ranks)): ((PathKind, String), (i64, BTreeSet<u32>))| {
             let ranks = ranks.into_iter().map(|rank| numbers[rank as usize]).collect();
-            let long_calls = if kind == PathKind::Cpu { long_calls(question, &name) } else { 0 };
+            let long_calls_ns = if kind == PathKind::Cpu { long_calls(question, &name) } else { 0 };
             let is_annotation = kind == PathKind::Cpu && is_annotation(question, &name);
-            PathLine {
-                kind,
-                name,
-                path_ns: time,
-                ranks,
-                long_calls_ns: long_calls,
-                is_annotation,
-                without_it_saves_ns: None,
-            }
+            PathLine { kind, name, path_ns, ranks, long_calls_ns, is_annotation, without_it_saves_ns: None }
         };
         let mut lines: Vec<PathLine> = std::mem::take(&mut summed.lines).into_iter().map(line).collect();
         let is_rest = |line: &PathLine| line.name == OTHERS;

@@ -57,12 +57,8 @@ impl RecordedReductions {
         found.source = source;
         found.of_other_sources = all - operations(&by_rank);
         let communicators = &owners.communicators;
-        let facts = Facts {
-            records,
-            communicators,
-            members: owners.members(records),
-            functions: functions(records, communicators),
-        };
+        let (members, functions) = (owners.members(records), functions(records, communicators));
+        let facts = Facts { records, communicators, members, functions };
         for (rank, mut rows) in by_rank {
             rows.sort_unstable();
             found.reductions.push(reduction(&facts, rank, &rows));

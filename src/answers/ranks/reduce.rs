@@ -68,6 +68,7 @@ pub fn reduce_attributed(
         let queue_empty = measured.iter().map(|(_, empty)| *empty).sum();
         let gpu_span = measured.iter().map(|(span, _)| *span).reduce(Window::around).filter(|_| queues.is_of_work);
         let Found { texts, kinds, groups } = &found;
+        let (kinds, groups) = (kinds.list.clone(), groups.clone());
         let reducer =
             Reducer { store, attribution, options, work: &queues.work, texts: texts.list.clone(), trace, gpus };
         let gpu = reducer.gpus.first().copied();
@@ -78,16 +79,7 @@ pub fn reduce_attributed(
         // So that it can be meant.
         let gpu = gpu.filter(|_| ranks.is_merged(trace) && said.len() != 1);
         let trace = gpu.map_or_else(|| file.to_owned(), |gpu| format!("{file}/GPU {}", number_of(store, gpu)));
-        reductions.push(RankReduction {
-            trace,
-            said,
-            gpu_span,
-            wall,
-            queue_empty,
-            kinds: kinds.list.clone(),
-            groups: groups.clone(),
-            ..reduction
-        });
+        reductions.push(RankReduction { trace, said, gpu_span, wall, queue_empty, kinds, groups, ..reduction });
     }
     reductions.iter_mut().take(1).for_each(|first| first.damage = Losses::count(store));
     reductions
@@ -316,8 +308,7 @@ impl Reducer<'_> {
                 ..Row::default()
             });
         }
-        let kernels = self.kernels();
-        self.find_busy(&mut rows, &kernels);
+        self.find_busy(&mut rows);
         let graph = build(&Source {
             store: self.store,
             work: self.work,
@@ -400,20 +391,17 @@ impl Reducer<'_> {
         (steps, last_step)
     }
 
-    /// The kernels of this rank's GPUs, in order.
-    fn kernels(&self) -> Vec<SliceId> {
-        self.store.kernels.iter().copied().filter(|kernel| self.gpus.contains(&self.store.gpu_of(*kernel))).collect()
-    }
-
     /// Finds for how long kernels that compute ran, and none did, between the collectives.
-    fn find_busy(&self, rows: &mut [Row], kernels: &[SliceId]) {
+    fn find_busy(&self, rows: &mut [Row]) {
         let activity = &self.attribution.activity;
         let is_compute = |kernel: &SliceId| {
             let name = self.store.slices.name(*kernel);
-            !activity.is_collective[name.0 as usize] && activity.may_communicate(name).is_none()
+            !activity.is_collective[name.0 as usize]
+                && activity.may_communicate(name).is_none()
+                && self.gpus.contains(&self.store.gpu_of(*kernel))
         };
         let span = |kernel: &SliceId| (self.store.slices.ts(*kernel), self.store.slices.dur(*kernel).max(Ns::ZERO));
-        let busy = Busy::from_spans(kernels.iter().filter(|kernel| is_compute(kernel)).map(span));
+        let busy = Busy::from_spans(self.store.kernels.iter().filter(|kernel| is_compute(kernel)).map(span));
         let mut last: Option<Ns> = None;
         for row in rows {
             let start = last.unwrap_or(row.start);

@@ -44,12 +44,8 @@ pub fn rank_rows(store: &Store, given: &[GivenRank]) -> Result<RankRows, String>
         }
         compared => compared.map_err(|error| error.to_string())?,
     };
-    Ok(RankRows {
-        ranks: ranks(store, &compared),
-        matches: matches(&compared),
-        path: path(&compared),
-        incomparable: None,
-    })
+    let (ranks, matches, path) = (ranks(store, &compared), matches(&compared), path(&compared));
+    Ok(RankRows { ranks, matches, path, incomparable: None })
 }
 
 fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {

@@ -52,7 +52,7 @@ pub enum Also<'r> {
 }
 
 /// What reruns of a job gave. Times are in ns.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WhatIf {
     /// From the first start to the last end.
@@ -361,7 +361,6 @@ impl Asked<'_> {
         rules
     }
 
-    /// How long functions take.
     fn functions(&self) -> BTreeMap<&str, i64> {
         let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
         for graph in self.question.ranks {

@@ -41,7 +41,6 @@ pub struct CallKind {
 }
 
 impl CallKind {
-    /// Whether it is a send or a receive.
     pub fn is_point_to_point(&self) -> bool {
         matches!(self.collective.as_deref(), Some("send" | "recv" | "sendrecv"))
     }

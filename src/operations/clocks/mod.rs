@@ -50,7 +50,6 @@ pub enum ComparedClocks {
     Possible(Clocks),
     /// They are possible only without a rank: without it the rest has to be matched and compared again.
     Misfit {
-        /// The position of the rank.
         rank: usize,
         /// Why it does not fit, as a sentence says it.
         why: String,
@@ -110,7 +109,6 @@ impl Clocks {
         Clocks { ranks: offsets.iter().map(clock).collect(), ..Clocks::default() }
     }
 
-    /// Whether two ranks can be compared by their clocks.
     pub fn are_comparable(&self, a: usize, b: usize) -> bool {
         let component = |rank: usize| self.ranks.get(rank).and_then(|clock| clock.component);
         component(a).is_some() && component(a) == component(b)

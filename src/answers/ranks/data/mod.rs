@@ -429,10 +429,8 @@ pub struct ClockReport {
 
 #[derive(Debug, thiserror::Error)]
 pub enum RanksError {
-    /// The reductions do not form a job.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// The traces do not match each other.
     #[error("these traces do not fit together: {0}. Are they from the same run and the same steps?")]
     Unfit(#[from] Unfit),
 }
@@ -505,7 +503,6 @@ impl Compared {
         }
     }
 
-    /// The same job on other clocks.
     #[must_use]
     pub fn with_clocks(self, clocks: Clocks) -> Self {
         Compared { clocks, known: Known::default(), ..self }

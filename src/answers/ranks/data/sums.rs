@@ -18,7 +18,6 @@ use crate::operations::matching::{MatchedCollective, MatchedGroup};
 use crate::statistics::median;
 use crate::time::Ns;
 
-/// Sums over the collectives of a job.
 #[derive(Default)]
 pub(super) struct Sums<'c> {
     report: RankReport,
@@ -71,6 +70,7 @@ impl<'c> Sums<'c> {
             ..RankWaits::default()
         };
         let ranks: Vec<RankWaits> = job.ranks.iter().zip(&job.reductions).map(of_rank).collect();
+        let silent = job.ranks.iter().zip(&job.reductions).filter(|(_, reduction)| reduction.rows.is_empty());
         let mut damage = Losses::default();
         job.reductions.iter().for_each(|reduction| damage.add(reduction.damage.clone()));
         let report = RankReport {
@@ -80,13 +80,7 @@ impl<'c> Sums<'c> {
             world_size: job.world_size,
             missing_ranks: job.missing.clone(),
             refused: job.refused.clone(),
-            silent_ranks: job
-                .ranks
-                .iter()
-                .zip(&job.reductions)
-                .filter(|(_, reduction)| reduction.rows.is_empty())
-                .map(|(rank, _)| *rank)
-                .collect(),
+            silent_ranks: silent.map(|(rank, _)| *rank).collect(),
             ..RankReport::default()
         };
         let mut stacks: Numbers<&ReducedStack> = Numbers::default();
@@ -165,7 +159,6 @@ impl<'c> Sums<'c> {
         self.stacks[at as usize].1.get_or_insert_default()
     }
 
-    /// Adds the time of a collective whose waits are unknown.
     fn not_measured(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
         if collective.fault.is_some() {
             return;
@@ -251,7 +244,6 @@ impl<'c> Sums<'c> {
         self.size(job, group, collective);
     }
 
-    /// The step of a row and its name.
     fn step_of(&self, job: &Job, rank: usize, row: &Row) -> Option<(u32, String)> {
         match &self.spans {
             Some((spans, axis)) => {

@@ -2,7 +2,7 @@
 
 use super::trust::trust;
 use super::verdict::{HALF, damaged, is_worth, main_step, name, sentences, weight};
-use super::{RankAnswer, critical, exposed, pipeline};
+use super::{RankAnswer, critical, pipeline};
 use crate::answers::ranks::data::{RankReport, StackWaits};
 use crate::answers::stacks::data::{Stack, StackReport};
 use crate::answers::stacks::document::measured;
@@ -120,17 +120,13 @@ fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
     found.extend(report.pipeline.as_ref().map(|of| pipeline::finding(of, report.reruns.as_ref())));
     let waiting = of_stacks(report, stacks, &claimed).into_iter();
     let mut waiting: Vec<(Ns, Finding)> = waiting.map(|of| (of.cost_ns.unwrap_or_default(), of)).collect();
-    let length = report.reruns.as_ref().map_or_else(|| longest(report), |reruns| Ns(reruns.length_ns));
+    let longest = || report.ranks.iter().map(|rank| rank.window.duration()).max().unwrap_or_default();
+    let length = report.reruns.as_ref().map_or_else(longest, |reruns| Ns(reruns.length_ns));
     for of in [&mut found, &mut waiting] {
         of.retain(|(saves, _)| saves.share_of(length).is_none_or(|share| share >= LEAST));
         of.sort_by_key(|(saves, _)| std::cmp::Reverse(*saves));
     }
     found.into_iter().chain(waiting).map(|(_, finding)| finding).collect()
-}
-
-/// The longest window of a rank.
-fn longest(report: &RankReport) -> Ns {
-    report.ranks.iter().map(|rank| rank.window.duration()).max().unwrap_or_default()
 }
 
 /// The rule of `what-if` for what would save most if late ranks did as their peers, where that is worth it.
@@ -244,11 +240,6 @@ fn more_load<'r>(report: &'r RankReport, reruns: &Reruns, of: &LateWork) -> Opti
     stacks.max_by(|a, b| most(a).total_cmp(&most(b))).map(|stack| (stack, first))
 }
 
-/// The mean per rank.
-fn each(time: Ns, ranks: u64) -> Ns {
-    Ns::rounded(time.as_f64() / ranks.max(1) as f64)
-}
-
 /// The page's number for a stack: its index in the call stacks of all ranks if these are known, and `at` otherwise.
 fn id(at: usize, stack: &StackWaits, stacks: Option<&StackReport>) -> Option<usize> {
     let frames = |path: &Option<CallPath>| path.as_ref().map(|path| path.frames.clone());
@@ -303,7 +294,7 @@ fn of_stack(report: &RankReport, at: usize, id: Option<usize>) -> Finding {
     let here = report.ranks.len() as u64;
     let mut late: Vec<u32> = named.iter().map(|(rank, _)| *rank).collect();
     late.sort_unstable();
-    let each = each(stack.waited_ns, here);
+    let each = Ns::rounded(stack.waited_ns.as_f64() / here.max(1) as f64);
     Finding {
         kind: FindingKind::Waiting,
         cost: format!("{} waited per rank", duration(each)),
@@ -320,7 +311,7 @@ fn of_stack(report: &RankReport, at: usize, id: Option<usize>) -> Finding {
             count(here)
         )]
         .into_iter()
-        .chain(exposed::sentence(report, stack))
+        .chain(critical::exposed(report, stack))
         .collect(),
         link: id.map(|id| Link { text: "Its row", view: "stacks", stack: Some(id), ..Link::default() }),
         ..Finding::default()

@@ -121,16 +121,8 @@ impl Lanes {
             let waited = kernels.iter().filter_map(|kernel| kernel.waited).sum();
             lanes.span =
                 kernels.iter().map(|kernel| kernel.start + kernel.dur).max().unwrap_or_default().max(lanes.span);
-            lanes.collectives.push(Collective {
-                number: 0,
-                group: group as u64,
-                name,
-                step,
-                late,
-                is_matched,
-                waited,
-                kernels,
-            });
+            let (number, group) = (0, group as u64);
+            lanes.collectives.push(Collective { number, group, name, step, late, is_matched, waited, kernels });
         }
         lanes.names = names.list.into_iter().map(str::to_owned).collect();
         lanes.collectives.sort_by_key(|of| of.kernels.first().map(|kernel| kernel.start));
@@ -411,16 +403,7 @@ mod tests {
         let slices = [slice(window(10, 50), window(10, 32)), slice(window(30, 50), window(12, 32))];
         let rank = |rank: u32| RerunRank { rank, slices: vec![slices[rank as usize]], texts: Vec::new() };
         let ranks = (0..ranks).map(rank).collect();
-        WhatIf {
-            length_ns: 50,
-            steps: 1,
-            error: None,
-            answers: Vec::new(),
-            below_error: 0,
-            ranks,
-            missing_ranks: Vec::new(),
-            report: RankReport::default(),
-        }
+        WhatIf { length_ns: 50, steps: 1, ranks, ..WhatIf::default() }
     }
 
     /// The second rank comes 18 ns earlier in the rerun, so that the first one waits for 2 ns instead of 20; the transfer takes 20 ns in both.

@@ -2,7 +2,6 @@
 
 mod changes;
 mod critical;
-mod exposed;
 mod findings;
 mod lanes;
 mod page;

@@ -67,7 +67,6 @@ fn name_of(group: &MatchedGroup, ranks: &[u32]) -> String {
     group_name(&group.name, &here)
 }
 
-/// For each rank, the number of rows in the ranks before it.
 fn first_rows(reductions: &[RankReduction]) -> Vec<u64> {
     let before = |sum: &mut u64, reduction: &RankReduction| {
         let before = *sum;
@@ -79,7 +78,6 @@ fn first_rows(reductions: &[RankReduction]) -> Vec<u64> {
 
 pub(crate) type Trace<'t> = TraceWriter<&'t mut Vec<u8>>;
 
-/// A comparison on its timeline.
 struct Placed<'a> {
     compared: &'a Compared,
     timeline: Timeline,
@@ -236,7 +234,6 @@ impl Placed<'_> {
     }
 }
 
-/// Names the threads of one kind.
 pub(crate) fn name_lanes(
     trace: &mut Trace<'_>,
     (pid, first): (u32, u32),

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::findings::loaded;
 use super::verdict::has_launches;
-use super::{RankAnswer, critical, exposed, pipeline, table};
+use super::{RankAnswer, critical, pipeline, table};
 use crate::answers::ranks::data::{RankReport, RankWaits, StackWaits};
 use crate::answers::stacks::origin::{Frames, names};
 use crate::document::Screen;
@@ -65,7 +65,7 @@ fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Wri
         let within: String = name.map(|frame| format!(" in {frame}")).collect();
         writeln!(out, "{}", screen.fill(&format!("{from}{within}")))?;
         let inner = Screen { width: screen.width.map(|width| width.saturating_sub(INDENT.len())), ..screen.clone() };
-        for text in std::iter::once(stack_line(stack)).chain(exposed::sentence(report, stack)) {
+        for text in std::iter::once(stack_line(stack)).chain(critical::exposed(report, stack)) {
             inner.fill(&text).lines().try_for_each(|line| writeln!(out, "{INDENT}{line}"))?;
         }
     }

@@ -141,11 +141,7 @@ fn waiting(report: &RankReport) -> String {
 fn alone(report: &RankReport) -> Option<String> {
     let ([rank], Some(reruns)) = (&report.ranks[..], &report.reruns) else { return None };
     let whole = Whole::new(report, reruns);
-    let (rank, length) = (rank.rank, duration(whole.each(whole.length)));
-    let takes = match whole.steps {
-        1 => format!("Rank {rank} alone takes {length} from its first start to its last end"),
-        steps => format!("A step of rank {rank} alone takes {length} (mean of {})", count(steps.unsigned_abs())),
-    };
+    let takes = whole.clause(&format!("Rank {} alone", rank.rank), &format!("A step of rank {} alone", rank.rank));
     let share = |time: i64| percent(Ns(time.max(0)).share_of(whole.length).unwrap_or(0.0));
     let lines = report.critical_path.iter().flat_map(|path| &path.lines);
     let line = lines
@@ -204,9 +200,10 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<St
             Reason::Nobody => nobody(report, reruns, &whole),
         });
     }
+    let takes = whole.clause("The job", "A step");
     match text.first_mut() {
-        Some(first) => *first = format!("{}; {}", whole.clause(), lower_first(first)),
-        None => text.push(format!("{}.", whole.clause())),
+        Some(first) => *first = format!("{takes}; {}", lower_first(first)),
+        None => text.push(format!("{takes}.")),
     }
     text
 }
@@ -292,13 +289,13 @@ impl Whole {
     }
 
     /// `A step takes 176.7 ms (mean of 2)`
-    fn clause(&self) -> String {
+    fn clause(&self, job: &str, step: &str) -> String {
         let each = duration(self.each(self.length));
         match self.steps {
-            1 => format!("The job takes {each} from its first start to its last end"),
+            1 => format!("{job} takes {each} from its first start to its last end"),
             steps => {
                 let of_all = if self.is_part { " that all ranks have" } else { "" };
-                format!("A step takes {each} (mean of {}{of_all})", count(steps.unsigned_abs()))
+                format!("{step} takes {each} (mean of {}{of_all})", count(steps.unsigned_abs()))
             }
         }
     }
