@@ -341,11 +341,8 @@ fn by_gain(columns: &[Column], by_total: &[usize]) -> Vec<usize> {
 
 /// What the first ranks of an order gain, by their number.
 fn gains(columns: &[Column], order: &[usize]) -> Vec<i64> {
-    let count = order
-        .iter()
-        .max()
-        .map_or(0, |most| most + 1)
-        .max(columns.iter().flatten().map(|of| of.1 + 1).max().unwrap_or(0));
+    let ranks = columns.iter().flatten().map(|(_, rank)| rank).chain(order);
+    let count = ranks.max().map_or(0, |last| last + 1);
     let mut is_in = vec![false; count];
     // By column the longest rank that is not among them, and by rank the columns of which it is.
     let mut first = vec![0; columns.len()];

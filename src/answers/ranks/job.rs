@@ -207,9 +207,7 @@ fn refuse_other_sizes(reductions: &mut Vec<(u32, RankReduction)>) -> Result<(Opt
 fn refuse_misfits(reductions: &mut Vec<(u32, RankReduction)>, world_size: Option<u32>) -> Vec<Refused> {
     let mut refused = Vec::new();
     reductions.retain(|(rank, reduction)| {
-        let used: BTreeSet<u32> = reduction.rows.iter().filter_map(|row| row.group).collect();
-        let lists = used.iter().filter_map(|group| reduction.groups[*group as usize].ranks.as_ref());
-        let misfit = lists.into_iter().find(|ranks| !ranks.contains(rank));
+        let misfit = groups(reduction).find(|ranks| !ranks.contains(rank));
         let why = match (world_size.filter(|size| rank >= size), misfit) {
             (Some(size), _) => format!("it is rank {rank}, and the job has {size} ranks"),
             (None, Some(ranks)) => format!("it is rank {rank}, and runs collectives of ranks {}", ranges(ranks)),
@@ -221,13 +219,15 @@ fn refuse_misfits(reductions: &mut Vec<(u32, RankReduction)>, world_size: Option
     refused
 }
 
+/// The ranks of each group whose collectives a rank runs, as far as they are known.
+fn groups(reduction: &RankReduction) -> impl Iterator<Item = &Vec<u32>> {
+    let used: BTreeSet<u32> = reduction.rows.iter().filter_map(|row| row.group).collect();
+    used.into_iter().filter_map(|group| reduction.groups[group as usize].ranks.as_ref())
+}
+
 /// The ranks that headers and groups name, and that are not here.
 fn missing(ranks: &[u32], reductions: &[RankReduction], world_size: Option<u32>) -> Vec<u32> {
-    let of_groups = reductions
-        .iter()
-        .flat_map(|reduction| reduction.rows.iter().filter_map(|row| row.group).map(move |group| (reduction, group)));
-    let groups: BTreeSet<&Vec<u32>> =
-        of_groups.filter_map(|(reduction, group)| reduction.groups[group as usize].ranks.as_ref()).collect();
+    let groups: BTreeSet<&Vec<u32>> = reductions.iter().flat_map(groups).collect();
     let named: BTreeSet<u32> = match world_size {
         Some(size) => (0..size).collect(),
         None => groups.into_iter().flatten().copied().collect(),

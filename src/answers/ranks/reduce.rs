@@ -432,12 +432,8 @@ impl Reducer<'_> {
     }
 
     fn world_size(&self) -> Option<u32> {
-        let field = self
-            .store
-            .header
-            .iter()
-            .find(|field| field.trace == self.trace && field.key == "distributedInfo.world_size")?;
-        match field.value {
+        let mut own = self.store.header.iter().filter(|field| field.trace == self.trace);
+        match own.find(|field| field.key == "distributedInfo.world_size")?.value {
             ArgValue::Int(size) => u32::try_from(size).ok().filter(|size| *size <= MOST_RANKS),
             _ => None,
         }

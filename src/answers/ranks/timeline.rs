@@ -124,16 +124,9 @@ impl Timeline {
             for (at, launch) in launches.iter().enumerate() {
                 launch.rows.iter().for_each(|row| kernels[*row as usize].launch = Some(at));
             }
-            RankTimes {
-                is_aligned: clocks.ranks[rank].component.is_some(),
-                steps: reduction
-                    .steps
-                    .iter()
-                    .map(|step| axis.window(rank, step.window.start, step.window.end))
-                    .collect(),
-                launches,
-                kernels,
-            }
+            let steps = reduction.steps.iter().map(|step| axis.window(rank, step.window.start, step.window.end));
+            let (is_aligned, steps) = (clocks.ranks[rank].component.is_some(), steps.collect());
+            RankTimes { is_aligned, steps, launches, kernels }
         };
         let ranks = job.reductions.iter().enumerate().map(times).collect();
         let mut timeline = Timeline { ranks, collectives: Vec::new() };

@@ -98,35 +98,23 @@ fn documents(
 
 /// `rule` is that of a finding.
 fn commands(on_page: &OnPage, has_stacks: bool, has_reruns: bool, rule: Option<&str>) -> Vec<Command> {
-    let OnPage { inputs, options, of_ranks, .. } = on_page;
-    let ranks = |rest: &str| format!("nccl-stacks ranks {inputs}{options}{of_ranks}{rest}");
-    let command = |view: &'static str, what: &'static str, text: String| Command { view, what, text };
-    let mut commands = vec![
-        command("ranks", "Who waits for whom, as text", ranks("")),
-        command("ranks", "Everything, for programs", ranks(" --format json --output ranks.json")),
-        command(
-            "timeline",
-            "All ranks side by side on one clock, for ui.perfetto.dev",
-            ranks(" --format perfetto --output ranks.json.gz"),
-        ),
-    ];
+    let OnPage { inputs, of_ranks, .. } = on_page;
+    let json = format!("{of_ranks} --format json --output ranks.json");
+    let of_ranks_view = [("Who waits for whom, as text", &of_ranks[..]), ("Everything, for programs", &json)];
+    let trace = format!("{of_ranks} --format perfetto --output ranks.json.gz");
+    let of_timeline = [("All ranks side by side on one clock, for ui.perfetto.dev", &trace[..])];
+    let mut commands = on_page.commands("ranks", "ranks ", &of_ranks_view);
+    commands.extend(on_page.commands("timeline", "ranks ", &of_timeline));
     if has_reruns {
-        commands.push(command(
-            "what-if",
-            "With another rule, such as two of these at once",
-            format!(
-                "nccl-stacks what-if {inputs}{options} --if {} --if 'cpus x0.5'",
-                shell_word(rule.unwrap_or("rank 0 like peers"))
-            ),
-        ));
+        let rules = format!(" --if {} --if 'cpus x0.5'", shell_word(rule.unwrap_or("rank 0 like peers")));
+        let what = "With another rule, such as two of these at once";
+        commands.extend(on_page.commands("what-if", "what-if ", &[(what, &rules)]));
     }
     if has_stacks {
-        commands.push(command("stacks", "The stacks of all ranks", format!("nccl-stacks {inputs}{options}")));
-        commands.push(command(
-            "pairs",
-            "Who waited for whom, in the whole traces",
-            format!("nccl-stacks sql {inputs} 'SELECT late_rank, rank, sum(waited) FROM collective_match GROUP BY 1, 2 ORDER BY 3 DESC'"),
-        ));
+        commands.extend(on_page.commands("stacks", "", &[("The stacks of all ranks", "")]));
+        let sql = "SELECT late_rank, rank, sum(waited) FROM collective_match GROUP BY 1, 2 ORDER BY 3 DESC";
+        let text = format!("nccl-stacks sql {inputs} '{sql}'");
+        commands.push(Command { view: "pairs", what: "Who waited for whom, in the whole traces", text });
     }
     commands
 }

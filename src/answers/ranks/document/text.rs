@@ -86,13 +86,9 @@ fn stack_line(stack: &StackWaits) -> String {
         return text + &format!("{}, not measured", duration(stack.gpu_ns));
     }
     text.push_str(&format!("waited {} of {}", duration(stack.waited_ns), duration(measured)));
-    let late: Vec<String> = stack
-        .late_ranks
-        .iter()
-        .filter(|(_, waited)| waited.share_of(stack.waited_ns).is_some_and(|share| share >= 0.1))
-        .take(3)
-        .map(|(rank, waited)| format!("rank {rank} ({})", percent(waited.share_of(stack.waited_ns).unwrap_or(0.0))))
-        .collect();
+    let late = stack.late_ranks.iter().filter_map(|(rank, waited)| Some((rank, waited.share_of(stack.waited_ns)?)));
+    let late = late.filter(|(_, share)| *share >= 0.1).take(3);
+    let late: Vec<String> = late.map(|(rank, share)| format!("rank {rank} ({})", percent(share))).collect();
     if !late.is_empty() {
         text.push_str(&format!(", for {}", late.join(", ")));
     }

@@ -1,6 +1,7 @@
 //! The verdict of the comparison of ranks, in words.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::critical::shown;
 use super::pipeline;
@@ -603,13 +604,8 @@ fn left_out(report: &RankReport) -> Option<String> {
 
 /// `all-reduce`, if ranks waited at nothing else.
 fn what(report: &RankReport) -> String {
-    let names: std::collections::BTreeSet<&str> = report
-        .stacks
-        .iter()
-        .filter(|stack| stack.waited_ns > Ns::ZERO)
-        .flat_map(|stack| stack.collectives.keys())
-        .map(String::as_str)
-        .collect();
+    let waited = report.stacks.iter().filter(|stack| stack.waited_ns > Ns::ZERO);
+    let names: BTreeSet<&String> = waited.flat_map(|stack| stack.collectives.keys()).collect();
     match names.into_iter().collect::<Vec<_>>()[..] {
         [one] => one.replace('_', "-"),
         _ => "collectives'".to_owned(),
