@@ -55,7 +55,7 @@ pub fn too_large(TooLarge { needs_bytes, available_bytes, .. }: &TooLarge) -> St
 /// savings are upper bounds.`
 fn absent(report: &RankReport) -> Option<String> {
     let absent = report.absent.as_ref()?;
-    let it = if absent.ranks.len() == 1 { "it" } else { "one of them" };
+    let it = agree(&absent.ranks, "it", "one of them");
     let who = ranks(&absent.ranks);
     let share = absent.waited_ns.share_of(report.gpu_ns).filter(|_| absent.waited_ns > Ns::ZERO);
     Some(match share {
@@ -79,11 +79,8 @@ fn of_damage(report: &RankReport) -> Vec<String> {
     gone.sort_unstable();
     gone.retain(|rank| !report.absent.as_ref().is_some_and(|absent| absent.ranks.contains(rank)));
     if report.collectives > 0 && !text.is_empty() && !gone.is_empty() {
-        let they = if gone.len() == 1 { "it" } else { "they" };
-        text.push(format!(
-            "Not compared: {}; {they} may be later than any rank that is, and then less would be saved.",
-            ranks(&gone)
-        ));
+        let who = format!("{}; {}", ranks(&gone), agree(&gone, "it", "they"));
+        text.push(format!("Not compared: {who} may be later than any rank that is, and then less would be saved."));
     }
     text
 }
@@ -367,47 +364,35 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
     if !of.is_proven {
         return unproven(report, of);
     }
-    let their = if of.ranks.len() > 1 { "their" } else { "its" };
+    let their = agree(&of.ranks, "its", "their");
     // Where they are no more than the late ones, their numbers say more.
     let (peers, of_peers) = match of.peers.len() {
         1.. if of.peers.len() <= of.ranks.len() => {
             let named = ranks(&of.peers);
-            (named.clone(), format!("{} of {named}", if of.ranks.len() > 1 { "those" } else { "that" }))
+            (named.clone(), format!("{} of {named}", agree(&of.ranks, "that", "those")))
         }
         _ => (format!("{their} peers"), format!("{their} peers'")),
     };
-    let late = late_ranks(report, &of.ranks);
-    let part = of.part.name();
+    let (late, part) = (late_ranks(report, &of.ranks), of.part.name());
+    let (take, they_do) = (agree(&of.ranks, "takes", "take"), agree(&of.peers, "does", "do"));
     let culprit = of.culprit().map(|culprit| name(of, culprit));
     let head = match (&culprit, of.extent) {
-        (call, Extent::Calls) => format!(
-            "Without waiting in {} on {late}, which {peers} {} not call there,",
-            call.as_deref().unwrap_or("calls"),
-            if of.peers.len() == 1 { "does" } else { "do" }
-        ),
-        (_, Extent::Begin) => {
-            format!("With {late} beginning when {peers} {},", if of.peers.len() == 1 { "does" } else { "do" })
+        (call, Extent::Calls) => {
+            let call = call.as_deref().unwrap_or("calls");
+            format!("Without waiting in {call} on {late}, which {peers} {they_do} not call there,")
         }
+        (_, Extent::Begin) => format!("With {late} beginning when {peers} {they_do},"),
         (Some(culprit), Extent::Pieces) => {
-            format!(
-                "{} {late} {} far longer in {culprit} than {peers}; without that",
-                capital(&times(of)),
-                takes(&of.ranks)
-            )
+            format!("{} {late} {take} far longer in {culprit} than {peers}; without that", times(of))
         }
         (None, Extent::Pieces) => {
-            format!(
-                "{} the {part}{} of {late} {} far longer than {of_peers}; without that",
-                capital(&times(of)),
-                plural(&of.ranks),
-                takes(&of.ranks)
-            )
+            let plural = agree(&of.ranks, "", "s");
+            format!("{} the {part}{plural} of {late} {take} far longer than {of_peers}; without that", times(of))
         }
-        (culprit, Extent::Everywhere) if of.are_peers_faster => {
-            let (faster, do_it) = (ranks(&of.peers), if of.peers.len() == 1 { "it does" } else { "they do" });
-            let what =
-                culprit.as_ref().map_or(format!("with {}", their_part(part, &of.peers)), |name| format!("in {name}"));
-            format!("{} {} faster than the others {what}: if all did as {do_it},", capital(&faster), is(&of.peers))
+        (_, Extent::Everywhere) if of.are_peers_faster => {
+            let (faster, are) = (capital(&ranks(&of.peers)), agree(&of.peers, "is", "are"));
+            let (what, do_it) = (in_what(of, &of.peers), agree(&of.peers, "it does", "they do"));
+            format!("{faster} {are} faster than the others {what}: if all did as {do_it},")
         }
         (Some(culprit), _) => format!("With {culprit} as fast on {late} as on {peers},"),
         (None, Extent::Everywhere) => format!("With {} as fast as {of_peers},", whose(report, of)),
@@ -415,24 +400,20 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
     let rest = match (culprit, of.extent, of.part) {
         (Some(_), ..) | (None, Extent::Calls, _) => "",
         (None, Extent::Begin, _) => "; the cause is before the recording, or the profiler started later there",
-        (None, _, Part::Cpu) if !of.has_python => {
-            if of.ranks.len() == 1 {
-                "; its trace has no Python functions, so none can be named: record with with_stack=True"
-            } else {
-                "; their traces have no Python functions, so none can be named: record with with_stack=True"
-            }
-        }
+        (None, _, Part::Cpu) if !of.has_python => agree(
+            &of.ranks,
+            "; its trace has no Python functions, so none can be named: record with with_stack=True",
+            "; their traces have no Python functions, so none can be named: record with with_stack=True",
+        ),
         (None, _, Part::Cpu) => "; no function has most of that",
         (None, _, Part::Gpu) => "; no kernel has most of that",
     };
     let as_slow = match &of.as_slow[..] {
         [] => String::new(),
-        others => format!(
-            "; {} {} as long, but nobody waits for {}",
-            ranks(others),
-            takes(others),
-            if others.len() == 1 { "it" } else { "them" }
-        ),
+        others => {
+            let (take, them) = (agree(others, "takes", "take"), agree(others, "it", "them"));
+            format!("; {} {take} as long, but nobody waits for {them}", ranks(others))
+        }
     };
     let step =
         main_step(report, of).map_or_else(String::new, |step| format!(", nearly all of it in {}", visible(step)));
@@ -442,20 +423,16 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
 /// `Rank 2 takes 3.71 ms longer than its peers, with its CPU; whether that delays the job depends on ranks 4-7, which are not here.`
 fn unproven(report: &RankReport, of: &LateWork) -> String {
     let absent = report.absent.iter().flat_map(|absent| absent.ranks.iter().copied()).collect::<Vec<u32>>();
-    let they = if absent.len() == 1 { "is" } else { "are" };
-    let their = if of.ranks.len() == 1 { "its" } else { "their" };
-    let part = of.part.name();
+    let (they, their) = (agree(&absent, "is", "are"), agree(&of.ranks, "its", "their"));
     let longer = match of.extent {
         Extent::Begin => "begins later".to_owned(),
         Extent::Calls => "waits in calls of its own".to_owned(),
-        _ => format!("{} {} longer", takes(&of.ranks), duration(Ns(of.excess_ns))),
+        _ => format!("{} {} longer", agree(&of.ranks, "takes", "take"), duration(Ns(of.excess_ns))),
     };
-    let of_it = of
-        .culprit()
-        .map_or(format!("with {}", their_part(part, &of.ranks)), |culprit| format!("in {}", name(of, culprit)));
     format!(
-        "{} {longer} than {their} peers {of_it}; whether that delays the job depends on {}, which {they} not here.",
+        "{} {longer} than {their} peers {}; whether that delays the job depends on {}, which {they} not here.",
         capital(&late_ranks(report, &of.ranks)),
+        in_what(of, &of.ranks),
         ranks(&absent)
     )
 }
@@ -466,26 +443,22 @@ fn capital(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// `once`, `4 times`
+/// `Once`, `4 times`
 fn times(of: &LateWork) -> String {
-    if of.pieces < 2 { "once".to_owned() } else { format!("{} times", count(of.pieces)) }
+    if of.pieces < 2 { "Once".to_owned() } else { format!("{} times", count(of.pieces)) }
 }
 
-fn takes(ranks: &[u32]) -> &'static str {
-    if ranks.len() == 1 { "takes" } else { "take" }
+/// The word for one rank, or for several.
+fn agree<'w>(ranks: &[u32], one: &'w str, several: &'w str) -> &'w str {
+    if ranks.len() == 1 { one } else { several }
 }
 
-fn is(ranks: &[u32]) -> &'static str {
-    if ranks.len() == 1 { "is" } else { "are" }
-}
-
-fn plural(ranks: &[u32]) -> &'static str {
-    if ranks.len() == 1 { "" } else { "s" }
-}
-
-/// `its CPU`, `their CPUs`
-fn their_part(part: &str, ranks: &[u32]) -> String {
-    format!("{} {part}{}", if ranks.len() == 1 { "its" } else { "their" }, plural(ranks))
+/// `in mlp.py(50): mlp`, or `with its CPU`, `with their CPUs`, if no function has most of it.
+fn in_what(of: &LateWork, who: &[u32]) -> String {
+    match of.culprit() {
+        Some(culprit) => format!("in {}", name(of, culprit)),
+        None => format!("with {} {}{}", agree(who, "its", "their"), of.part.name(), agree(who, "", "s")),
+    }
 }
 
 /// The step that has nearly all of what would be saved.
@@ -520,7 +493,7 @@ fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole) -> String {
     let share = |time: i64| percent(Ns(time).share_of(whole.length).unwrap_or(0.0));
     if let Some(most) = reruns.findings.first() {
         let late = late_ranks(report, &most.ranks);
-        let their = if most.ranks.len() > 1 { "their" } else { "its" };
+        let their = agree(&most.ranks, "its", "their");
         let saves = share(most.named_saving());
         return format!("No rank stands out: as fast as {their} peers, {late} would save {saves}.");
     }
