@@ -37,7 +37,7 @@ use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::damage::DamageReport;
-use nccl_stacks::event::{ArgsWanted, Event};
+use nccl_stacks::event::{ArgsWanted, Event, Shard as _};
 use nccl_stacks::input::containers::gzip::Members;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::input::json::{Collect, Division, Reader};
@@ -89,7 +89,7 @@ impl Collect for Times {
 
 fn batches(text: &[u8]) -> Vec<Batch> {
     let mut batches = Vec::new();
-    read(text, Shard::new, |batch| batches.push(batch));
+    read(text, |number| Shard::new(number, false), |batch| batches.push(batch));
     batches
 }
 

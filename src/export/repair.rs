@@ -44,7 +44,7 @@ pub fn write(
     };
     let mut moves = Moves::new(lanes);
     let choose = |event: &Event<'_>, offset: u64| moves.lane(event, offset).map_or(Choice::Copy, Choice::Move);
-    let (copied, summary, text_bytes) = packed(out, pack, &failed, |out| {
+    let (copied, summary) = packed(out, pack, &failed, |out| {
         repair(text, out, choose, survived).map_err(|error| match error {
             CopyError::Read(source) => input::failure(&name, source),
             CopyError::Write(source) => failed(source),
@@ -54,5 +54,5 @@ pub fn write(
         let offset = summary.cut_off_at.unwrap_or(0);
         return Err(Error::NothingWhole { name, offset });
     }
-    Ok(Repaired { copied, damage: summary.damage, text_bytes })
+    Ok(Repaired { copied, damage: summary.damage, text_bytes: summary.text_bytes })
 }

@@ -4,7 +4,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::metadata_tables::{event, object, op, operators};
+use super::metadata_tables::{event, memory, object, op, operators};
 use super::source::Source;
 use super::stacks::CallerStacks;
 use super::table::Lookup::{Integer, Scan, Sorted};
@@ -79,21 +79,16 @@ static OP_CALL: Table = Table {
 
 /// Whether address and size are known.
 fn is_complete(s: &Source, i: usize) -> bool {
-    let (keys, event) = (s.memory_events().0, event(s, i));
-    matches!((keys.address(s, event), keys.bytes(s, event)), (Recorded::Known(_), Recorded::Known(_)))
+    let bytes = memory(s, i, args::MEMORY_BYTES);
+    matches!((s.memory_events().0.address(s, event(s, i)), bytes), (Recorded::Known(_), Recorded::Known(_)))
 }
 
 fn malformed(s: &Source, i: usize) -> Cell<'static> {
-    let (keys, event) = (s.memory_events().0, event(s, i));
-    let values = [
-        (args::MEMORY_ADDRESS, keys.address(s, event).malformed()),
-        (args::MEMORY_BYTES, keys.bytes(s, event).malformed()),
-        (args::MEMORY_ALLOCATED, keys.allocated(s, event).malformed()),
-        (args::MEMORY_RESERVED, keys.reserved(s, event).malformed()),
-        (args::MEMORY_DEVICE_TYPE, keys.device_type(s, event).malformed()),
-        (args::MEMORY_DEVICE, keys.device(s, event).malformed()),
-    ];
-    object(values.into_iter().filter_map(|(key, text)| Some((key, text?))))
+    let text = |key: &str| match key {
+        args::MEMORY_ADDRESS => s.memory_events().0.address(s, event(s, i)).malformed(),
+        key => memory(s, i, key).malformed(),
+    };
+    object(args::OF_MEMORY.iter().filter_map(|key| Some((*key, text(key)?))))
 }
 
 /// `memory_call`: one row per memory event, in the order of `memory_event`.
@@ -107,8 +102,8 @@ static MEMORY_CALL: Table = Table {
             s.traces.get(s.trace_of(event(s, i)).row()).and_then(|trace| trace.name.as_deref()).into()
         }),
         text("device", |s, i| {
-            let (keys, event) = (s.memory_events().0, event(s, i));
-            Cell::Owned(device_name(keys.device_type(s, event).known(), keys.device(s, event).known()))
+            let [kind, device] = [args::MEMORY_DEVICE_TYPE, args::MEMORY_DEVICE].map(|key| memory(s, i, key).known());
+            Cell::Owned(device_name(kind, device))
         }),
         int("is_complete", Scan, |s, i| Cell::Int(is_complete(s, i).into())),
         text("malformed", malformed),

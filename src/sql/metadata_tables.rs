@@ -119,6 +119,11 @@ pub(super) fn event(s: &Source, i: usize) -> SliceId {
     s.memory_events().1[i]
 }
 
+/// A number of a memory event.
+pub(super) fn memory(s: &Source, i: usize, key: &str) -> Recorded<i64> {
+    s.memory_events().0.number(s, event(s, i), key)
+}
+
 /// `memory_event`: one row per recorded allocation and release, see [`crate::recorded_args::MemoryKeys`].
 pub(super) static MEMORY_EVENT: Table = Table {
     name: c"memory_event",
@@ -126,16 +131,16 @@ pub(super) static MEMORY_EVENT: Table = Table {
     columns: &[
         int("id", Sorted, |s, i| Cell::Int(event(s, i).into())),
         int("ts", Sorted, |s, i| Cell::Int(s.slices.ts(event(s, i)).into())),
-        int("device_type", Scan, |s, i| s.memory_events().0.device_type(s, event(s, i)).known().into()),
-        int("device_id", Scan, |s, i| s.memory_events().0.device(s, event(s, i)).known().into()),
+        int("device_type", Scan, |s, i| memory(s, i, args::MEMORY_DEVICE_TYPE).known().into()),
+        int("device_id", Scan, |s, i| memory(s, i, args::MEMORY_DEVICE).known().into()),
         text("address", |s, i| match s.memory_events().0.address(s, event(s, i)) {
             Recorded::Known(address) => Cell::Owned(address.to_string()),
             Recorded::Malformed(text) => Cell::Owned(text),
             Recorded::Missing => Cell::Null,
         }),
-        int("bytes", Scan, |s, i| s.memory_events().0.bytes(s, event(s, i)).known().into()),
-        int("total_allocated", Scan, |s, i| s.memory_events().0.allocated(s, event(s, i)).known().into()),
-        int("total_reserved", Scan, |s, i| s.memory_events().0.reserved(s, event(s, i)).known().into()),
+        int("bytes", Scan, |s, i| memory(s, i, args::MEMORY_BYTES).known().into()),
+        int("total_allocated", Scan, |s, i| memory(s, i, args::MEMORY_ALLOCATED).known().into()),
+        int("total_reserved", Scan, |s, i| memory(s, i, args::MEMORY_RESERVED).known().into()),
         int("utid", Integer, |s, i| known(s.thread_of(event(s, i)))),
     ],
 };

@@ -199,7 +199,8 @@ impl Source {
     pub(super) fn memory_events(&self) -> &(MemoryKeys, Vec<SliceId>) {
         self.memory_events.get_or_init(|| {
             let keys = MemoryKeys::new(&self.store);
-            (keys, keys.events(&self.store))
+            let events = keys.events(&self.store);
+            (keys, events)
         })
     }
 

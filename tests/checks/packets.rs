@@ -8,8 +8,7 @@
 use std::num::NonZero;
 
 use nccl_stacks::damage::{Damage, DamageReport};
-use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::event::TrackItem;
+use nccl_stacks::event::{ArgsWanted, Shard as _, TrackItem};
 use nccl_stacks::id::{SliceId, TrackId};
 use nccl_stacks::input::proto::Stream;
 use nccl_stacks::store::batch::Shard;
@@ -28,7 +27,7 @@ const WIDTH: usize = 4;
 
 /// All packets of a file, as the loader reads them.
 fn read(bytes: &[u8], args: ArgsWanted) -> (Store, DamageReport) {
-    let (mut shard, mut builder) = (Shard::new(0), Builder::default());
+    let (mut shard, mut builder) = (Shard::new(0, false), Builder::default());
     let summary = Stream::unlimited(bytes.to_vec()).read(args, |item| {
         match item {
             TrackItem::Event { track, event, offset } => shard.add_on(track, event, offset),
@@ -37,7 +36,7 @@ fn read(bytes: &[u8], args: ArgsWanted) -> (Store, DamageReport) {
         true
     });
     assert!(summary.failure.is_none() && summary.text_bytes == bytes.len() as u64);
-    builder.add(shard.take().in_file_order());
+    builder.add(shard.take_in_file_order());
     builder.end_trace(summary.header, Trace { events: summary.events, ..Trace::default() });
     (builder.finish(DamageReport::default(), NonZero::<usize>::MIN), summary.damage)
 }

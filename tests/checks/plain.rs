@@ -6,7 +6,7 @@ use std::num::NonZero;
 use std::ops::Range;
 
 use nccl_stacks::damage::DamageReport;
-use nccl_stacks::event::{ArgsWanted, Event};
+use nccl_stacks::event::{ArgsWanted, Event, Shard as _};
 use nccl_stacks::input::json::{Collect, Division, Reader, Summary};
 use nccl_stacks::store::batch::Shard;
 use nccl_stacks::store::traces::Trace;
@@ -111,7 +111,8 @@ pub fn load_divided(text: &str, stretch: Option<NonZero<usize>>) -> Store {
         builder.add(batch);
         true
     };
-    let summary = reader(ArgsWanted::All).read(text.as_bytes(), in_order(text.len() + 1), Shard::new, add, || {});
+    let (shard, division) = (|number| Shard::new(number, false), in_order(text.len() + 1));
+    let summary = reader(ArgsWanted::All).read(text.as_bytes(), division, shard, add, || {});
     builder.end_trace(summary.header, Trace { events: summary.events, damage: summary.damage, ..Trace::default() });
     builder.finish(DamageReport::default(), NonZero::<usize>::MIN)
 }

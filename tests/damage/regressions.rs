@@ -55,6 +55,38 @@ fn sort_indices_are_whole_numbers() {
     }
 }
 
+/// Ids, times and arguments at the edges of what they may be, and events that lack something.
+#[test]
+fn odd_values_are_what_the_rules_say() {
+    for id in ["4294967295", "4294967296", "-1", "7.9", "\"stream 7\"", "null"] {
+        checks::event::check(format!(r#""ph":"X","ts":1,"dur":1,"pid":{id},"tid":{id}"#).as_bytes());
+    }
+    for id in ["16", "\"10\"", "\"0x402\"", "\"402\"", "-1", "1.5", "\"\"", "\"12 x\"", "null"] {
+        checks::event::check(format!(r#""ph":"s","ts":1,"id":{id}"#).as_bytes());
+    }
+    for event in [
+        r#""ph":"X","ts":"5.1","dur":"2","name":"a""#,
+        r#""ph":"X","ts":"100a","dur":1"#,
+        r#""ph":"X","ts":null,"dur":1"#,
+        r#""ph":"X","dur":1"#,
+        r#""ts":1,"dur":1"#,
+        r#""ph":"","ts":1"#,
+        r#""ph":"X","ts":1"#,
+        r#""ph":"X","ts":1,"dur":null"#,
+        r#""ph":"b","ts":1,"pid":1"#,
+        r#""ph":"i","ts":1,"pid":1,"s":"t""#,
+        r#""ph":"i","ts":1,"tid":1,"s":"p""#,
+        r#""ph":"M","name":"thread_name","args":{"name":""}"#,
+        r#""ph":"M","name":"process_labels","args":{"labels":"GPU 0"}"#,
+        r#""ph":"X","ts":1,"dur":1,"name":"a","n\u0061me":"b""#,
+        r#" "#,
+        r#""ph":"B","ts":1,"args":{"grid":[512,1],"a":{"b":"REGS"},"Input Dims":[[],[2,null,3]],"ok":true,"none":null}"#,
+        r#""ph":"B","ts":1,"args":{"a":1.5e3,"b":-0,"c\"" : [1, "x\"}",{"d":false}, []] , "e":"]"}"#,
+    ] {
+        checks::event::check(event.as_bytes());
+    }
+}
+
 /// A slice within an open one that ends before it: when the outer one is over, the inner one leaves the stack, though
 /// it is not over. All such entries were once removed at the same time, and the next slice got another parent.
 #[test]

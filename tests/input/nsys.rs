@@ -20,6 +20,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::support;
+use support::packets::args;
 use support::program::{run, run_json, stacks, stderr, stdout, testdata};
 
 /// When the recording started.
@@ -360,40 +361,70 @@ fn a_gpu_is_not_the_process_with_its_number() {
     assert_eq!(sorted_stacks(&run_json(&[path.to_str().unwrap()])), [["step", "cudaLaunchKernelExC"]]);
 }
 
+/// In binary by their schema, or in JSON, which has the names itself. A wrong length, an unknown schema, too few bytes, and JSON that is
+/// no object are not read.
 #[test]
 fn payloads_become_arguments() {
+    let blob = |schema: u64, length: u64, payload: &[u8]| {
+        let header = [1, schema, length, length + 32].map(u64::to_le_bytes);
+        Some([&header.concat(), payload].concat())
+    };
+    let payload =
+        [&0xa1b2_c3d4_e5f6_0718_u64.to_le_bytes()[..], &4096_u64.to_le_bytes(), &[2, 0, 0, 0], &[0xff; 4]].concat();
+    let json = r#"{"NCCL communicator ID": 18, "Message size [bytes]": 64, "x": [1], "half": 0.5, "none": null}"#;
     let folder = TempDir::new().unwrap();
-    let mut blob: Vec<u8> = [1_u64, 7, 16, 48].iter().flat_map(|word| word.to_le_bytes()).collect();
-    blob.extend(0xab_u64.to_le_bytes());
-    blob.extend(4096_u64.to_le_bytes());
     let path = export(&folder, "report.sqlite", |to| {
-        for (at, kind, name, offset) in
-            [(0, 18, "NCCL communicator ID", None), (1, 22, "Message size [bytes]", Some(8))]
-        {
-            let sql = "INSERT INTO NVTX_PAYLOAD_SCHEMA_ENTRIES VALUES (1, 7, ?1, ?2, ?3, ?4)";
-            to.execute(sql, (at, kind, name, offset)).unwrap();
-        }
+        let sql =
+            "CREATE TABLE NVTX_PAYLOAD_ENUM_ENTRIES (domainId INTEGER, schemaId INTEGER, name TEXT, value INTEGER);
+                   INSERT INTO NVTX_PAYLOAD_ENUM_ENTRIES VALUES (1, (1 << 24) + 16, 'Max', 2);
+                   INSERT INTO NVTX_PAYLOAD_SCHEMA_ENTRIES VALUES (1, 7, 0, 18, 'NCCL communicator ID', NULL),
+                     (1, 7, 1, 22, 'Message size [bytes]', 8), (1, 7, 2, (1 << 24) + 16, 'Reduction operation', 16),
+                     (1, 7, 3, 5, 'Peer rank', 20);";
+        to.execute_batch(sql).unwrap();
         range(to, (0, None, 75, Some("NCCL"), None, global(100, 100), 1));
         let sql = "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, domainId, jsonText, binaryData) \
                    VALUES (?1, ?1 + 5, 59, 'ncclAllReduce', ?2, 1, ?3, ?4)";
-        let thread = global(100, 100);
-        to.execute(sql, (10, thread, None::<&str>, Some(&blob))).unwrap();
-        to.execute(sql, (20, thread, Some(r#"{"Message size [bytes]": 64}"#), None::<&[u8]>)).unwrap();
-        to.execute(sql, (30, thread, None::<&str>, None::<&[u8]>)).unwrap();
-        to.execute(sql, (40, thread, None::<&str>, Some(&blob[..20]))).unwrap();
+        for (start, json, binary) in [
+            (10, None, blob(7, 24, &payload)),
+            (20, Some(json), None),
+            (30, None, blob(7, 9, &payload[..9])),
+            (40, None, None),
+            (50, None, blob(7, 25, &payload)),
+            (60, None, blob(8, 24, &payload)),
+            (70, None, Some(vec![0; 31])),
+            (80, Some("[1]"), None),
+        ] {
+            to.execute(sql, (start, global(100, 100), json, binary)).unwrap();
+        }
     });
     let store = loaded(&path).store;
-    let arg = |slice, key| match store.args.get(store.slices.args(slice), store.arg_key(key)?)? {
-        ArgValue::Int(number) => Some(number.to_string()),
-        ArgValue::Text(id) => store.strings.get(id).map(str::to_owned),
-        _ => None,
-    };
-    let found: Vec<_> = store.slices.ids().map(|slice| arg(slice, "Message size [bytes]")).collect();
-    assert_eq!(found, [Some("4096".to_owned()), Some("64".to_owned()), None, None]);
-    let first = store.slices.ids().next().unwrap();
-    assert_eq!(arg(first, "NCCL communicator ID"), Some("0xab".to_owned()));
-    assert_eq!(arg(first, "domain"), Some("NCCL".to_owned()));
-    assert_eq!(store.damage.get(Damage::PayloadNotExported).count, 2);
+    let mut found: Vec<Vec<String>> = store.slices.ids().map(|slice| args(&store, slice)).collect();
+    found.iter_mut().for_each(|rows| rows.sort());
+    let row = |key: &str, value: &str| format!("args.{key} args.{key} {value}");
+    let domain = row("domain", r#""NCCL""#);
+    assert_eq!(
+        found[0],
+        [
+            row("Message size [bytes]", "Int(4096)"),
+            row("NCCL communicator ID", r#""0xa1b2c3d4e5f60718""#),
+            row("Peer rank", "Int(-1)"),
+            row("Reduction operation", r#""Max""#),
+            domain.clone(),
+        ]
+    );
+    assert_eq!(
+        found[1],
+        [
+            row("Message size [bytes]", "Int(64)"),
+            row("NCCL communicator ID", r#""0x12""#),
+            domain.clone(),
+            row("half", "Real(0.5)"),
+            row("x", r#""[1]""#),
+        ]
+    );
+    assert_eq!(found[2].len(), 2, "one field fits");
+    assert!(found[3..].iter().all(|args| *args == [domain.clone()]));
+    assert_eq!((found.len(), store.damage.get(Damage::PayloadNotExported).count), (8, 5));
 }
 
 /// Rows that are nonsense are counted, and the rest is read.

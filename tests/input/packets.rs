@@ -247,26 +247,42 @@ fn times_come_onto_one_clock() {
         on(60, 3, "monotonic"),
         on(1, 77, "of no known clock"),
         snapshot(clock(6, 1000), clock(3, 50)),
+        snapshot(clock(6, 1100), clock(3, 160)),
+        snapshot(clock(3, 50), clock(1, 10)),
         on(55, 3, "monotonic, too"),
+        on(40, 3, "before the first snapshot"),
+        on(170, 3, "after the second"),
+        on(14, 1, "through another"),
         on(1002, 6, "boottime"),
         event(1003, 3, 5, named("of no clock")),
     ]);
     let got: Vec<_> = rows(&store).into_iter().map(|(ts, .., name)| (ts, name)).collect();
-    assert_eq!(got, [(1002, "boottime"), (1003, "of no clock"), (1005, "monotonic, too"), (1010, "monotonic"),]);
+    assert_eq!(
+        got,
+        [
+            (990, "before the first snapshot"),
+            (1002, "boottime"),
+            (1003, "of no clock"),
+            (1004, "through another"),
+            (1005, "monotonic, too"),
+            (1010, "monotonic"),
+            (1110, "after the second"),
+        ]
+    );
     assert_eq!(store.damage.get(Damage::ClockUnknown).count, 1);
     let without_snapshot = load_packets(&[on(60, 3, "as it is")]);
     assert_eq!(rows(&without_snapshot), [(60, 0, 0, "as it is")]);
 }
 
 /// As Perfetto's own writers do it: a sequence's clock advances with every packet, also with one that describes a
-/// track; an event at the same time then has the difference 0.
+/// track; an event at the same time then has the difference 0. The clock counts in units of 10 ns.
 #[test]
 fn each_packet_moves_a_clock_on() {
     let clock = |number, ts| Message::default().number(1, number).number(2, ts);
     let defaults = Message::default().number(58, 64).message(11, Message::default().number(11, 1));
     let instant = |name: &str| Message::default().number(9, 3).bytes(23, name);
     let at = |delta| packet().number(13, 2).number(8, delta);
-    let snapshot = Message::default().message(1, clock(6, 1000)).message(1, clock(64, 1000).number(3, 1));
+    let snapshot = Message::default().message(1, clock(6, 1000)).message(1, clock(64, 100).number(3, 1).number(4, 10));
     let store = load_packets(&[
         packet().number(13, 1).number(8, 7).number(58, 6).message(59, defaults).message(6, snapshot),
         at(0).message(60, track(1)),
@@ -278,7 +294,7 @@ fn each_packet_moves_a_clock_on() {
         at(5).message(11, instant("last")),
     ]);
     let times: Vec<i64> = rows(&store).into_iter().map(|(ts, ..)| ts).collect();
-    assert_eq!(times, [1010, 1510, 1515]);
+    assert_eq!(times, [1100, 6100, 6150]);
 }
 
 /// Clock 0 is none: the default clock holds, or the trace's.

@@ -171,6 +171,11 @@ fn any_decimal(text: &[u8], scale: i32) -> Option<i64> {
     i64::try_from(if number.negative { -value } else { value }).ok()
 }
 
+/// Whether a text is a number by JSON's grammar.
+pub fn is_number(text: &[u8]) -> bool {
+    Decimal::parse(text).is_some()
+}
+
 /// The parts of a JSON number, split but not yet valued.
 struct Decimal<'a> {
     negative: bool,

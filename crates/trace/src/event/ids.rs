@@ -1,12 +1,12 @@
 //! The numbers among an event's arguments that relate it to other events, each under a name.
 //!
-//! An event's category determines which numbers it has. Only [`EventIds::read`] knows the rules; a reader finds values ([`IdSource`]).
+//! An event's category determines which numbers it has. Only [`EventIds::read`] knows the rules; a reader finds values.
 
 use super::Id;
 use crate::names::args;
 use crate::names::category::CategoryKind;
 
-/// An argument that is an id; [`IdArg::key`] has its key.
+/// An argument that is an id; [`IdArg::KEYS`] has its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum IdArg {
@@ -23,40 +23,24 @@ pub enum IdArg {
 }
 
 impl IdArg {
-    pub const COUNT: usize = IdArg::ALL.len();
+    pub const COUNT: usize = IdArg::KEYS.len();
 
-    /// All of them; each is at its own discriminant.
-    pub const ALL: [IdArg; 10] = [
-        IdArg::Correlation,
-        IdArg::ExternalId,
-        IdArg::PythonId,
-        IdArg::PythonParentId,
-        IdArg::SequenceNumber,
-        IdArg::ForwardThread,
-        IdArg::GraphId,
-        IdArg::GraphNodeId,
-        IdArg::Stream,
-        IdArg::CorrelationId,
+    /// The key of each in `args`, at its own discriminant.
+    pub const KEYS: [(IdArg, &str); 10] = [
+        (IdArg::Correlation, args::CORRELATION),
+        (IdArg::ExternalId, args::EXTERNAL_ID),
+        (IdArg::PythonId, args::PYTHON_ID),
+        (IdArg::PythonParentId, args::PYTHON_PARENT_ID),
+        (IdArg::SequenceNumber, args::SEQUENCE_NUMBER),
+        (IdArg::ForwardThread, args::FORWARD_THREAD),
+        (IdArg::GraphId, args::GRAPH_ID),
+        (IdArg::GraphNodeId, args::GRAPH_NODE_ID),
+        (IdArg::Stream, args::STREAM),
+        (IdArg::CorrelationId, args::CORRELATION_ID),
     ];
 
-    /// Its key in `args`.
-    pub const fn key(self) -> &'static str {
-        match self {
-            IdArg::Correlation => args::CORRELATION,
-            IdArg::ExternalId => args::EXTERNAL_ID,
-            IdArg::PythonId => args::PYTHON_ID,
-            IdArg::PythonParentId => args::PYTHON_PARENT_ID,
-            IdArg::SequenceNumber => args::SEQUENCE_NUMBER,
-            IdArg::ForwardThread => args::FORWARD_THREAD,
-            IdArg::GraphId => args::GRAPH_ID,
-            IdArg::GraphNodeId => args::GRAPH_NODE_ID,
-            IdArg::Stream => args::STREAM,
-            IdArg::CorrelationId => args::CORRELATION_ID,
-        }
-    }
-
     pub fn of_key(key: &[u8]) -> Option<IdArg> {
-        IdArg::ALL.into_iter().find(|arg| arg.key().as_bytes() == key)
+        IdArg::KEYS.iter().find(|(_, known)| known.as_bytes() == key).map(|(arg, _)| *arg)
     }
 }
 
@@ -67,12 +51,6 @@ pub enum IdValue {
     /// `null`
     Null,
     Number(i64),
-}
-
-/// The arguments of one event, as a reader finds them.
-pub trait IdSource {
-    /// The value of an argument. Each is requested at most once.
-    fn value(&mut self, arg: IdArg) -> IdValue;
 }
 
 /// The ids of an event, by its category. Profilers count from 1, so 0 means none.
@@ -122,38 +100,39 @@ impl EventIds {
     /// No ids.
     pub const NONE: EventIds = EventIds::Call { correlation: 0 };
 
-    /// Reads the ids of an event of this kind, in the order in which Kineto writes them: a search of text goes on from the last.
+    /// Reads the ids of an event of this kind, in the order in which Kineto writes them: a search of text goes on from the last. `value` finds the
+    /// value of an argument; each is requested at most once.
     #[inline]
-    pub fn read(kind: CategoryKind, source: &mut impl IdSource) -> EventIds {
+    pub fn read(kind: CategoryKind, mut value: impl FnMut(IdArg) -> IdValue) -> EventIds {
         match kind {
             CategoryKind::Frame => {
-                let python_caller = python_caller(source.value(IdArg::PythonParentId));
-                EventIds::Python { python_id: id(source.value(IdArg::PythonId)), python_caller }
+                let python_caller = python_caller(value(IdArg::PythonParentId));
+                EventIds::Python { python_id: id(value(IdArg::PythonId)), python_caller }
             }
             CategoryKind::Cpu => {
-                let external_id = id(source.value(IdArg::ExternalId));
-                let sequence_number = sequence_number(source.value(IdArg::SequenceNumber));
+                let external_id = id(value(IdArg::ExternalId));
+                let sequence_number = sequence_number(value(IdArg::SequenceNumber));
                 let forward_thread = match sequence_number {
-                    Some(_) => id(source.value(IdArg::ForwardThread)),
+                    Some(_) => id(value(IdArg::ForwardThread)),
                     None => 0,
                 };
                 EventIds::Operator { external_id, sequence_number, forward_thread }
             }
             CategoryKind::Kernel | CategoryKind::Gpu => {
-                let external_id = id(source.value(IdArg::ExternalId));
-                let stream = match source.value(IdArg::Stream) {
+                let external_id = id(value(IdArg::ExternalId));
+                let stream = match value(IdArg::Stream) {
                     IdValue::Number(stream) if stream >= 0 => Some(stream),
                     _ => None,
                 };
-                let correlation = id(source.value(IdArg::Correlation));
-                let graph_id = id(source.value(IdArg::GraphId));
-                let graph_node_id = id(source.value(IdArg::GraphNodeId));
+                let correlation = id(value(IdArg::Correlation));
+                let graph_id = id(value(IdArg::GraphId));
+                let graph_node_id = id(value(IdArg::GraphNodeId));
                 let graph_id = if graph_node_id == 0 { 0 } else { graph_id };
                 EventIds::Gpu { correlation, external_id, graph_id, graph_node_id, stream }
             }
             CategoryKind::Runtime => {
-                let correlation = match id(source.value(IdArg::Correlation)) {
-                    0 => id(source.value(IdArg::CorrelationId)),
+                let correlation = match id(value(IdArg::Correlation)) {
+                    0 => id(value(IdArg::CorrelationId)),
                     known => known,
                 };
                 EventIds::Call { correlation }

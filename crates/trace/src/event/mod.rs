@@ -38,6 +38,14 @@ pub struct Event<'a> {
     pub args: &'a ArgList,
 }
 
+impl<'a> Event<'a> {
+    /// One without a name.
+    pub fn new(kind: Kind<'a>, ts: Ns, (pid, tid): (Id<'a>, Id<'a>), args: &'a ArgList) -> Self {
+        let (name, category, ids, thread_time, bind) = (None, None, EventIds::NONE, (None, None), None);
+        Event { kind, ts, pid, tid, name, category, ids, thread_time, bind, args }
+    }
+}
+
 /// A text as the file has it. Most are only compared, for which the bytes are enough.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a> {
@@ -198,6 +206,32 @@ pub enum TrackItem<'a> {
     },
     /// The description of a track: at most one per track, after all events.
     Track(TrackDescription<'a>),
+}
+
+pub trait Collect {
+    type Batch: Send;
+    /// Takes an event; `offset` is its byte in the text.
+    fn add(&mut self, event: &Event<'_>, offset: u64);
+
+    /// Takes the events since the last batch.
+    fn take(&mut self) -> Self::Batch;
+}
+
+/// Collects the events of one thread, in the form that the store takes.
+pub trait Shard: Collect {
+    /// A shard with this number, which no other shard of the trace may have.
+    fn new(number: usize, keep_offsets: bool) -> Self;
+
+    /// Takes an event of a track that the file describes; `offset` is its byte in the file.
+    fn add_on(&mut self, track: TrackKey, event: &Event<'_>, offset: u64);
+
+    fn describe(&mut self, description: &TrackDescription<'_>);
+
+    /// How many events it has taken since the last batch.
+    fn pending(&self) -> usize;
+
+    /// The events since the last batch; those at equal times stay in file order, as in Perfetto for its own format.
+    fn take_in_file_order(&mut self) -> Self::Batch;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ type Bytes = Box<dyn Read + Send>;
 
 static OPENING: Opening<Bytes> = Opening {
     turn: |_| Some(Turn::Last),
-    open: |_, _, source, budget| Ok(vec![Box::new(Limited::new(source.into_bytes(), budget.clone()))]),
+    open: |_, _, source, budget| Ok(vec![Box::new(Limited::new(source, budget.clone()))]),
     name: |_| String::new(),
 };
 

@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 use super::containers::limit::Budget;
 use super::containers::source::Source;
 use super::containers::{CONTAINERS, Opening, Turn};
-use super::reader::{File, Fit, Reading, Refusal, Shard, Summary, TraceReader};
+use super::reader::{File, Fit, Reading, Refusal, Summary, TraceReader};
 use super::{json, nsys, others, proto};
 use crate::error::Error;
-use crate::event::{Format, Support};
+use crate::event::{Format, Shard, Support};
 
 struct Row {
     format: &'static Format,

@@ -25,7 +25,7 @@ pub use containers::limit::{self, failure};
 pub use containers::source::is_utf8;
 use containers::source::{Bytes, Head, Region, Source};
 pub use formats::{Trace, formats};
-pub use reader::{Collect, Reading, Shard, Summary};
+pub use reader::{Reading, Summary};
 
 pub type Contents = containers::Contents<Trace>;
 pub type Archive = containers::Archive<Trace>;

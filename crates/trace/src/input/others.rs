@@ -192,25 +192,13 @@ mod tests {
         recognise(head).map(|format| format.name)
     }
 
+    /// A long plane, Chakra's description of its schema, and a list of events.
     #[test]
-    fn formats_are_recognised_by_what_they_begin_with() {
-        let et = b"{\n  \"schema\": \"1.1.1-chakra.0.0.4\", \"pid\": 7, \"time\": \"2026-11-24\", \"start_ts\": 5,\n  \"nodes\": [";
+    fn formats_have_several_beginnings() {
         for (head, want) in [
-            (&b"\x0a\x0b\x12\x09/host:CPU\x1a"[..], "XPlane"),
-            (b"\x0a\x90\x4e\x08\x01\x12\x0d/device:GPU:0\x22\x05", "XPlane"),
-            (et, "PyTorch execution trace"),
-            (b"\x07\x0a\x050.0.4\x10\x08\x01", "Chakra"),
+            (&b"\x0a\x90\x4e\x08\x01\x12\x0d/device:GPU:0\x22\x05"[..], "XPlane"),
             (b"\x1d\x12\x1b\x0a\x06schema\xea\x01\x101.0.2-chakra.0.0", "Chakra"),
-            (b"{\"rocprofiler-sdk-tool\":[{", "rocprofv3 JSON"),
-            (b"PAR1\x15\x00", "Parquet"),
-            (b"{\"nccl_stacks_part\":1", "part of a rank"),
-            (b"{\"ph\": \"X\", \"ts\": 1}\n{\"ph\": \"X\"", "JSON lines"),
-            (b"\xff\xfe{\0", "UTF-16"),
             (b"[\0{\0", "UTF-16"),
-            (b"\xfd7zXZ\0\0\x04", "xz"),
-            (b"BZh91AY", "bzip2"),
-            (b"\x04\x22\x4d\x18\x64", "LZ4"),
-            (b"\x89PNG\r\n", "picture"),
         ] {
             assert_eq!(name(head), Some(want), "{}", String::from_utf8_lossy(head));
         }
@@ -234,13 +222,5 @@ mod tests {
         ] {
             assert_eq!(name(head), None, "{head:?}");
         }
-    }
-
-    #[test]
-    fn databases_are_recognised_by_their_tables() {
-        let name = |tables: &[&str]| recognise_tables(tables).map(|format| format.name);
-        assert_eq!(name(&["rocpd_string_00af", "rocpd_kernel_dispatch_00af"]), Some("rocpd"));
-        assert_eq!(name(&["kernel_launch", "call_path", "slice"]), Some("exported database"));
-        assert_eq!(name(&["StringIds", "kernel_launch"]), None);
     }
 }

@@ -11,7 +11,7 @@ use super::containers::packed::{PackedCause, PackedFailure};
 use super::containers::source::Source;
 use crate::damage::DamageReport;
 use crate::error::Error;
-use crate::event::{ArgsWanted, Event, Format, HeaderField, TrackDescription, TrackKey};
+use crate::event::{ArgsWanted, Format, HeaderField, Shard};
 use crate::time::TimeRule;
 
 pub(super) trait TraceReader: Sized {
@@ -69,7 +69,7 @@ pub(super) struct File<'a> {
 impl File<'_> {
     /// Its bytes as text of the budget.
     pub(super) fn into_text(self) -> Box<dyn Read + Send> {
-        Box::new(Limited::new(self.source.into_bytes(), self.budget.clone()))
+        Box::new(Limited::new(self.source, self.budget.clone()))
     }
 }
 
@@ -102,41 +102,21 @@ pub struct Reading<'a> {
     pub text_bytes: &'a mut u64,
 }
 
-pub trait Collect {
-    type Batch: Send;
-    /// Takes an event; `offset` is its byte in the text.
-    fn add(&mut self, event: &Event<'_>, offset: u64);
-
-    /// Takes the events since the last batch.
-    fn take(&mut self) -> Self::Batch;
-}
-
-/// Collects the events of one thread, in the form that the store takes.
-pub trait Shard: Collect {
-    /// A shard with this number, which no other shard of the trace may have.
-    fn new(number: usize, keep_offsets: bool) -> Self;
-
-    /// Takes an event of a track that the file describes; `offset` is its byte in the file.
-    fn add_on(&mut self, track: TrackKey, event: &Event<'_>, offset: u64);
-
-    fn describe(&mut self, description: &TrackDescription<'_>);
-
-    /// How many events it has taken since the last batch.
-    fn pending(&self) -> usize;
-
-    /// The events since the last batch; those at equal times stay in file order, as in Perfetto for its own format.
-    fn take_in_file_order(&mut self) -> Self::Batch;
-}
-
 /// What was read beside the events.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// Flattened.
     pub header: Vec<HeaderField>,
+    /// The names of the fields of JSON's header, in file order, to say what a file is that is no trace.
+    pub keys: Vec<String>,
+    /// Whether JSON has a list of events.
+    pub has_event_list: bool,
     /// How many elements its list of events had, or packets its file, whatever they were.
     pub elements: u64,
     pub events: u64,
     pub damage: DamageReport,
+    /// The offset where JSON was cut off.
+    pub cut_off_at: Option<u64>,
     /// What the source of the text failed with.
     pub failure: Option<io::Error>,
     /// How many bytes of text were read for it.

@@ -2,9 +2,6 @@
 //!
 //! The traces of an archive, or of several inputs, are loaded one after the other into one store.
 
-mod options;
-mod shard;
-
 use std::collections::HashMap;
 use std::num::NonZero;
 use std::ops::ControlFlow;
@@ -13,14 +10,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::damage::{Damage, DamageReport};
+use crate::damage::Damage;
 use crate::error::Error;
+use crate::event::ArgsWanted;
 use crate::input::containers::{Findings, Member};
+use crate::input::limit::Limits;
 use crate::input::{self, Archive, Contents, Input, Reading, Summary};
 use crate::store::batch::Shard;
 use crate::store::traces::Trace;
 use crate::store::{Builder, Store};
-pub use options::{LoadOptions, Progress};
+use crate::time::TimeRule;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LoadOptions {
+    /// How JSON times become nanoseconds: microseconds unless the file is known to differ
+    /// ([`Store::in_nanoseconds`](crate::store::Store::in_nanoseconds)). Other formats define their unit.
+    pub time: TimeRule,
+    pub args: ArgsWanted,
+    /// How many threads read, and answer questions about the store; `None`: one per core, up to 16. The result is the same.
+    pub threads: Option<NonZero<usize>>,
+    /// How many bytes of text a thread takes at a time; `None`: 512 KiB, the fastest. A stretch of nesting has one event for every 32 of
+    /// these bytes. The result is the same, except for how much text is saved before corrupt compressed data, and how much of a broken
+    /// event that crosses the end of a chunk.
+    pub chunk: Option<NonZero<usize>>,
+    /// Whether to keep the byte offsets of events, eight bytes each, so that events can be copied.
+    pub keep_offsets: bool,
+    /// How much text a trace may have.
+    pub limits: Limits,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    pub taken: u64,
+    /// The file's size, if it is known.
+    pub size: Option<u64>,
+}
 
 /// More threads than this would only wait for the one that decompresses.
 const MAX_THREADS: usize = 16;
@@ -52,19 +76,12 @@ pub fn load(
 }
 
 /// The same for an opened input. Loads all traces of an archive, see [`crate::store::traces`].
-pub fn load_input(
-    mut input: Input,
-    options: LoadOptions,
-    progress: impl FnMut(Progress) + Send,
-) -> Result<Loaded, Error> {
-    let start = Instant::now();
-    input.limits = options.limits;
+pub fn load_input(input: Input, options: LoadOptions, progress: impl FnMut(Progress) + Send) -> Result<Loaded, Error> {
     let name = input.name.clone();
-    let (mut loader, contents) = Loader::new(input, options, progress)?;
-    let findings = loader.all(&name, contents, None)?;
-    let Loader { builder, text_bytes, threads, .. } = loader;
-    let store = builder.finish(findings.damage.clone(), threads);
-    Ok(Loaded { store, name, text_bytes, seconds: start.elapsed().as_secs_f64(), findings, unread: Vec::new() })
+    let mut loader = Loader::new(options, progress);
+    loader.size = input.size;
+    let findings = loader.all(input)?;
+    Ok(loader.take(name, findings))
 }
 
 /// Loads several inputs one after the other into one store, as if they were the traces of one archive. Each trace is named after its file,
@@ -73,35 +90,33 @@ pub fn load_input(
 pub fn load_all(
     paths: &[PathBuf],
     options: LoadOptions,
-    mut progress: impl FnMut(Progress) + Send,
+    progress: impl FnMut(Progress) + Send,
 ) -> Result<Loaded, Error> {
     if let [path] = paths {
         return load(path, options, progress);
     }
-    let start = Instant::now();
-    let size: Option<u64> = paths.iter().map(|path| size_of(path)).sum();
-    let (mut builder, mut text_bytes, mut findings, mut unread) =
-        (builder_of(options), 0, Findings::default(), Vec::new());
-    let (mut before, mut loaded) = (0, 0);
+    let mut loader = Loader::new(options, progress);
+    (loader.is_one_of_many, loader.size) = (true, paths.iter().map(|path| size_of(path)).sum());
+    let (mut findings, mut unread) = (Findings::default(), Vec::new());
     for path in paths {
-        let shown = |Progress { taken, .. }| progress(Progress { taken: before + taken, size });
-        match add_input(path, options, shown, &mut builder, &mut text_bytes) {
-            Ok((name, of_input)) => {
-                findings.take(&name, of_input);
-                loaded += 1;
-            }
-            Err((error, true)) => unread.push(error),
-            Err((error, false)) => return Err(error),
+        let traces = loader.builder.traces();
+        loader.has_dropped_events = false;
+        let read = input::open(path).and_then(|input| {
+            let name = input.name.clone();
+            loader.all(input).map(|of_input| (name, of_input))
+        });
+        match read {
+            Ok((name, of_input)) => findings.take(&name, of_input),
+            Err(error) if loader.has_dropped_events || loader.builder.traces() > traces => return Err(error),
+            Err(error) => unread.push(error),
         }
-        before += size_of(path).unwrap_or(0);
+        loader.before += size_of(path).unwrap_or(0);
     }
-    if loaded == 0 && !unread.is_empty() {
+    if unread.len() == paths.len() && !unread.is_empty() {
         return Err(unread.swap_remove(0));
     }
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    let store = builder.finish(findings.damage.clone(), threads_of(options));
-    let seconds = start.elapsed().as_secs_f64();
-    Ok(Loaded { store, name: names.join(", "), text_bytes, seconds, findings, unread })
+    Ok(Loaded { unread, ..loader.take(names.join(", "), findings) })
 }
 
 /// A builder whose stretches match the load's chunks.
@@ -121,65 +136,43 @@ fn size_of(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len())
 }
 
-/// Adds the traces of one input to the store. With an error comes whether the input can be left out, because nothing of it was added.
-fn add_input(
-    path: &Path,
-    options: LoadOptions,
-    progress: impl FnMut(Progress) + Send,
-    builder: &mut Builder,
-    text_bytes: &mut u64,
-) -> Result<(String, Findings), (Error, bool)> {
-    let mut input = input::open(path).map_err(|error| (error, true))?;
-    input.limits = options.limits;
-    let name = input.name.clone();
-    let (mut loader, contents) = Loader::new(input, options, progress).map_err(|error| (error, true))?;
-    loader.is_one_of_many = true;
-    loader.builder = std::mem::take(builder);
-    let traces = loader.builder.traces();
-    let read = loader.all(&name, contents, Some(name.clone()));
-    *builder = loader.builder;
-    *text_bytes += loader.text_bytes;
-    let is_clean = !loader.has_dropped_events && builder.traces() == traces;
-    read.map(|findings| (name, findings)).map_err(|error| (error, is_clean))
-}
-
 /// Loads the traces of an input one after the other, each into its own store, so that only one is in memory at a time. `each` receives
 /// every trace, also before an error, and may stop the load. Findings about the archive as a whole are returned, with an empty store.
 pub fn load_each(
-    mut input: Input,
+    input: Input,
     options: LoadOptions,
     progress: impl FnMut(Progress) + Send,
     mut each: impl FnMut(Loaded) -> ControlFlow<()>,
 ) -> Result<Loaded, Error> {
-    let mut start = Instant::now();
-    input.limits = options.limits;
     let name = input.name.clone();
-    let (mut loader, contents) = Loader::new(input, options, progress)?;
-    let archive = match contents {
-        Contents::Archive(archive) => archive,
+    let mut loader = Loader::new(options, progress);
+    loader.size = input.size;
+    let findings = match loader.open(input)? {
+        Contents::Archive(archive) => loader.archive(&name, *archive, |loader, member| {
+            each(loader.take(format!("{name}/{member}"), Findings::default()))
+        })?,
         Contents::File(opened) => {
             loader.trace(&name, opened, Trace::default())?;
-            let loaded = loader.take(name.clone(), &mut start);
-            let _ = each(loaded);
-            return Ok(loader.take(name, &mut start));
+            let _ = each(loader.take(name.clone(), Findings::default()));
+            Findings::default()
         }
     };
-    let findings = loader.archive(&name, *archive, |loader, member| {
-        let loaded = loader.take(format!("{name}/{member}"), &mut start);
-        each(loaded)
-    })?;
-    let store = Builder::default().finish(findings.damage.clone(), NonZero::<usize>::MIN);
-    Ok(Loaded { store, findings, ..loader.take(name, &mut start) })
+    Ok(loader.take(name, findings))
 }
 
 struct Loader<F> {
     options: LoadOptions,
     threads: NonZero<usize>,
     progress: F,
+    /// How many bytes of the input have been read, and how many the inputs before it have.
     taken: Arc<AtomicU64>,
+    before: u64,
+    /// The size of all inputs.
     size: Option<u64>,
     builder: Builder,
     text_bytes: u64,
+    /// When what is loaded now was begun.
+    since: Instant,
     /// Whether trace names begin with the archive's own name.
     is_one_of_many: bool,
     /// Whether a trace was dropped after some of its events were stored.
@@ -187,38 +180,47 @@ struct Loader<F> {
 }
 
 impl<F: FnMut(Progress) + Send> Loader<F> {
-    fn new(input: Input, options: LoadOptions, progress: F) -> Result<(Self, Contents), Error> {
-        let loader = Loader {
+    fn new(options: LoadOptions, progress: F) -> Self {
+        Loader {
             options,
             threads: threads_of(options),
             progress,
-            taken: Arc::clone(&input.taken),
-            size: input.size,
+            taken: Arc::default(),
+            before: 0,
+            size: None,
             builder: builder_of(options),
             text_bytes: 0,
+            since: Instant::now(),
             is_one_of_many: false,
             has_dropped_events: false,
-        };
-        Ok((loader, input.into_contents()?))
+        }
     }
 
-    /// Loads all traces of an input. The trace of one that is no archive gets a name.
-    fn all(&mut self, name: &str, contents: Contents, of_trace: Option<String>) -> Result<Findings, Error> {
-        match contents {
-            Contents::Archive(archive) => self.archive(name, *archive, |_, _| ControlFlow::Continue(())),
+    fn open(&mut self, mut input: Input) -> Result<Contents, Error> {
+        input.limits = self.options.limits;
+        self.taken = Arc::clone(&input.taken);
+        input.into_contents()
+    }
+
+    /// Loads all traces of an input. One of many gets its name, also if it is no archive.
+    fn all(&mut self, input: Input) -> Result<Findings, Error> {
+        let name = input.name.clone();
+        match self.open(input)? {
+            Contents::Archive(archive) => self.archive(&name, *archive, |_, _| ControlFlow::Continue(())),
             Contents::File(opened) => {
-                self.trace(name, opened, Trace { name: of_trace, ..Trace::default() }).map(|()| Findings::default())
+                let of_trace = Some(name.clone()).filter(|_| self.is_one_of_many);
+                self.trace(&name, opened, Trace { name: of_trace, ..Trace::default() }).map(|()| Findings::default())
             }
         }
     }
 
-    /// Takes everything loaded since the last call.
-    fn take(&mut self, name: String, since: &mut Instant) -> Loaded {
-        let store = std::mem::replace(&mut self.builder, builder_of(self.options))
-            .finish(DamageReport::default(), self.threads);
+    /// Takes everything loaded since the last call, with what else there is.
+    fn take(&mut self, name: String, findings: Findings) -> Loaded {
+        let builder = std::mem::replace(&mut self.builder, builder_of(self.options));
+        let store = builder.finish(findings.damage.clone(), self.threads);
         let text_bytes = std::mem::take(&mut self.text_bytes);
-        let seconds = std::mem::replace(since, Instant::now()).elapsed().as_secs_f64();
-        Loaded { store, name, text_bytes, seconds, findings: Findings::default(), unread: Vec::new() }
+        let seconds = std::mem::replace(&mut self.since, Instant::now()).elapsed().as_secs_f64();
+        Loaded { store, name, text_bytes, seconds, findings, unread: Vec::new() }
     }
 
     /// Loads all traces of an archive. Skips files that are not traces or are damaged before their first event. Calls `loaded` with each
@@ -282,9 +284,9 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
     }
 
     fn read(&mut self, name: &str, opened: input::Trace) -> Result<Summary, Error> {
-        let Loader { options, threads, progress, taken, size, builder, text_bytes, .. } = self;
+        let Loader { options, threads, progress, taken, before, size, builder, text_bytes, .. } = self;
         let LoadOptions { time, args, chunk, keep_offsets, .. } = *options;
-        let mut progress = || progress(Progress { taken: taken.load(Ordering::Relaxed), size: *size });
+        let mut progress = || progress(Progress { taken: *before + taken.load(Ordering::Relaxed), size: *size });
         let (threads, progress) = (*threads, &mut progress);
         let mut reading = Reading { name, time, args, threads, chunk, keep_offsets, progress, text_bytes };
         let summary = opened.read::<Shard>(&mut reading, |batch| {

@@ -12,66 +12,55 @@ use crate::store::Store;
 use crate::store::strings::StringId;
 
 /// Reads these instants. Keys are looked up once per trace.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug)]
 pub struct MemoryKeys {
     name: Option<StringId>,
-    address: Option<StringId>,
-    bytes: Option<StringId>,
-    allocated: Option<StringId>,
-    reserved: Option<StringId>,
-    device_type: Option<StringId>,
-    device: Option<StringId>,
+    /// By the place in [`args::OF_MEMORY`].
+    keys: Vec<Option<StringId>>,
 }
 
 impl MemoryKeys {
     pub fn new(store: &Store) -> Self {
-        MemoryKeys {
-            name: store.strings.find(args::MEMORY),
-            address: store.arg_key(args::MEMORY_ADDRESS),
-            bytes: store.arg_key(args::MEMORY_BYTES),
-            allocated: store.arg_key(args::MEMORY_ALLOCATED),
-            reserved: store.arg_key(args::MEMORY_RESERVED),
-            device_type: store.arg_key(args::MEMORY_DEVICE_TYPE),
-            device: store.arg_key(args::MEMORY_DEVICE),
-        }
+        let keys = args::OF_MEMORY.iter().map(|key| store.arg_key(key)).collect();
+        MemoryKeys { name: store.strings.find(args::MEMORY), keys }
     }
 
     /// The instants, in order.
-    pub fn events(self, store: &Store) -> Vec<SliceId> {
+    pub fn events(&self, store: &Store) -> Vec<SliceId> {
         let Some(name) = self.name else { return Vec::new() };
         store.slices.ids().filter(|slice| store.slices.name(*slice) == name).collect()
     }
 
-    pub fn address(self, store: &Store, event: SliceId) -> Recorded<u64> {
+    pub fn address(&self, store: &Store, event: SliceId) -> Recorded<u64> {
         // The profiler writes a signed number.
-        number(store, event, self.address, |text| {
+        self.parsed(store, event, args::MEMORY_ADDRESS, |text| {
             text.parse().or_else(|_| text.parse().map(|number: i64| number as u64))
         })
     }
 
-    /// The number of bytes allocated; negative if they were released.
-    pub fn bytes(self, store: &Store, event: SliceId) -> Recorded<i64> {
-        number(store, event, self.bytes, str::parse)
+    /// The number under a key, one of [`args::OF_MEMORY`]; it may be written as text.
+    pub fn number(&self, store: &Store, event: SliceId, key: &str) -> Recorded<i64> {
+        self.parsed(store, event, key, str::parse)
     }
 
-    /// The number of bytes in use on the device afterwards.
-    pub fn allocated(self, store: &Store, event: SliceId) -> Recorded<i64> {
-        number(store, event, self.allocated, str::parse)
-    }
-
-    /// The number of bytes that the allocator holds on the device afterwards.
-    pub fn reserved(self, store: &Store, event: SliceId) -> Recorded<i64> {
-        number(store, event, self.reserved, str::parse)
-    }
-
-    /// The kind of the device, by PyTorch's number.
-    pub fn device_type(self, store: &Store, event: SliceId) -> Recorded<i64> {
-        number(store, event, self.device_type, str::parse)
-    }
-
-    /// The index of the device in its kind; -1 for the CPU.
-    pub fn device(self, store: &Store, event: SliceId) -> Recorded<i64> {
-        number(store, event, self.device, str::parse)
+    fn parsed<T>(
+        &self,
+        store: &Store,
+        event: SliceId,
+        key: &str,
+        parse: impl Fn(&str) -> Result<T, ParseIntError>,
+    ) -> Recorded<T> {
+        let key = args::OF_MEMORY.iter().position(|known| *known == key).and_then(|at| self.keys[at]);
+        let Some(value) = key.and_then(|key| store.args.get(store.slices.args(event), key)) else {
+            return Recorded::Missing;
+        };
+        let text = match value {
+            ArgValue::Int(number) => number.to_string(),
+            ArgValue::Real(number) => number.to_string(),
+            ArgValue::Bool(is) => is.to_string(),
+            ArgValue::Text(text) => store.strings.get(text).unwrap_or_default().to_owned(),
+        };
+        parse(text.trim()).map_or_else(|_| Recorded::Malformed(text.clone()), Recorded::Known)
     }
 }
 
@@ -92,23 +81,4 @@ pub fn device_name(kind: Option<i64>, device: Option<i64>) -> String {
         None | Some(-1) => kind,
         Some(device) => format!("{kind} {device}"),
     }
-}
-
-/// A whole number, which may be written as text.
-fn number<T>(
-    store: &Store,
-    event: SliceId,
-    key: Option<StringId>,
-    parse: impl Fn(&str) -> Result<T, ParseIntError>,
-) -> Recorded<T> {
-    let Some(value) = key.and_then(|key| store.args.get(store.slices.args(event), key)) else {
-        return Recorded::Missing;
-    };
-    let text = match value {
-        ArgValue::Int(number) => number.to_string(),
-        ArgValue::Real(number) => number.to_string(),
-        ArgValue::Bool(is) => is.to_string(),
-        ArgValue::Text(text) => store.strings.get(text).unwrap_or_default().to_owned(),
-    };
-    parse(text.trim()).map_or_else(|_| Recorded::Malformed(text.clone()), Recorded::Known)
 }

@@ -10,10 +10,12 @@ use std::collections::HashMap;
 use super::args::{Arg, ArgSetId};
 use super::ids::PackedIds;
 use super::order::OrderWatch;
-use super::raw::{DescribedNames, Extra, IdKey, RawEvent, RawKind, TrackChange};
+use super::raw::{DescribedNames, Extra, IdKey, RawEvent, RawKind, TrackChange, TrackOf};
 use super::strings::{StringId, Strings};
 use crate::damage::{Damage, DamageReport};
-use crate::event::{ArgList, ArgValue, AsyncId, Event, Id, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey};
+use crate::event::{
+    self, ArgList, ArgValue, Collect, Event, Id, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey,
+};
 use crate::time::Ns;
 
 /// The events of one segment of the file, in time order; at equal times in file order.
@@ -36,13 +38,6 @@ pub struct Batch {
     pub(super) watch: OrderWatch,
 }
 
-impl Batch {
-    /// The same batch with events at equal times always in file order, as Perfetto orders its own format.
-    pub fn in_file_order(self) -> Self {
-        Batch { watch: OrderWatch::default(), ..self }
-    }
-}
-
 /// Collects the events that one thread reads.
 #[derive(Debug)]
 pub struct Shard {
@@ -57,28 +52,12 @@ pub struct Shard {
     batch: Batch,
 }
 
-impl Shard {
-    /// A shard with this number, which must be unique in the trace.
-    pub fn new(number: usize) -> Self {
-        let strings = Strings::default();
-        Shard {
-            number,
-            first_unsent: strings.len(),
-            strings,
-            tracks: ShardTracks::default(),
-            last_category: (Vec::new(), StringId::NULL),
-            keep_offsets: false,
-            batch: Batch { shard: number, ..Batch::default() },
-        }
-    }
+impl Collect for Shard {
+    type Batch = Batch;
 
-    pub fn keep_offsets(self, wanted: bool) -> Self {
-        Shard { keep_offsets: wanted, ..self }
-    }
-
-    /// Adds an event; `offset` is its first byte in the text. Counts it as damage if its times are invalid.
+    /// Counts the event as damage if its times are invalid.
     #[inline]
-    pub fn add(&mut self, event: &Event<'_>, offset: u64) {
+    fn add(&mut self, event: &Event<'_>, offset: u64) {
         let batch = &mut self.batch;
         let thread = self.tracks.thread(&event.pid, &event.tid, &mut self.strings, &mut batch.changes);
         batch.watch.observe(event.ts.0, matches!(event.kind, Kind::Complete { .. }));
@@ -87,26 +66,22 @@ impl Shard {
         }
         let mut name = event.name.map_or(StringId::NULL, |name| self.strings.intern_text(name));
         let category = event.category.map_or(StringId::NULL, |category| self.category(category));
-        let batch = &mut self.batch;
-        let (kind, value, track) = match event.kind {
-            Kind::Complete { dur } => (RawKind::Complete, dur.0, self.tracks.of_thread(thread, &mut batch.changes)),
-            Kind::Begin => (RawKind::Begin, 0, self.tracks.of_thread(thread, &mut batch.changes)),
-            Kind::End => (RawKind::End, 0, self.tracks.of_thread(thread, &mut batch.changes)),
-            Kind::Instant(scope) => (RawKind::Instant, 0, self.tracks.of_instant(scope, thread, &mut batch.changes)),
-            Kind::AsyncBegin(ref id) | Kind::AsyncEnd(ref id) | Kind::AsyncInstant(ref id) => {
+        let Some((kind, value)) = raw_kind(&event.kind) else { return self.metadata(event, thread) };
+        let of = match &event.kind {
+            Kind::Instant(Scope::Process) => Some((TrackOf::Instants(Some(thread)), StringId::NULL)),
+            Kind::Instant(Scope::Global) => Some((TrackOf::Instants(None), StringId::NULL)),
+            Kind::AsyncBegin(id) | Kind::AsyncEnd(id) | Kind::AsyncInstant(id) => {
                 let category = event.category.map(|category| category.decoded()).unwrap_or_default();
-                let kind = match event.kind {
-                    Kind::AsyncBegin(_) => RawKind::Begin,
-                    Kind::AsyncEnd(_) => RawKind::End,
-                    _ => RawKind::Instant,
-                };
-                (kind, 0, self.tracks.of_operation(id, &category, thread, name, &mut batch.changes))
+                // The ids of other operations are unique in the whole trace.
+                let its_thread = id.per_process.then_some(thread);
+                Some((TrackOf::Operation(its_thread, format!("{category}\0{}", id.id)), name))
             }
-            Kind::FlowStart(id) => self.flow(RawKind::FlowStart, id, thread),
-            Kind::FlowStep(id) => self.flow(RawKind::FlowStep, id, thread),
-            Kind::FlowEnd { id, enclosing: true } => self.flow(RawKind::FlowEnd, id, thread),
-            Kind::FlowEnd { id, enclosing: false } => self.flow(RawKind::FlowEndAtNext, id, thread),
-            _ => return self.metadata(event, thread),
+            _ => None,
+        };
+        let changes = &mut self.batch.changes;
+        let track = match of {
+            None => self.tracks.of_thread(thread, changes),
+            Some((of, name)) => self.tracks.other(of, name, changes),
         };
         let may_not_be_nameless = matches!(
             event.kind,
@@ -119,8 +94,49 @@ impl Shard {
         self.keep(event, raw, offset);
     }
 
-    /// Adds an event on a track that the file describes ([`Shard::describe`]). Slices there may lack a name.
-    pub fn add_on(&mut self, key: TrackKey, event: &Event<'_>, offset: u64) {
+    /// In time order.
+    fn take(&mut self) -> Batch {
+        let next = Batch {
+            shard: self.number,
+            // Batches have similar sizes, so the next one will hardly be larger.
+            raws: Vec::with_capacity(self.batch.raws.len() + self.batch.raws.len() / 16),
+            ..Batch::default()
+        };
+        let mut batch = std::mem::replace(&mut self.batch, next);
+        for id in self.first_unsent..self.strings.len() {
+            batch.texts.push_str(self.strings.get(StringId(id as u32)).unwrap_or_default());
+            batch.text_ends.push(batch.texts.len());
+        }
+        self.first_unsent = self.strings.len();
+        // Most files are nearly in time order.
+        if !batch.raws.is_sorted_by_key(|raw| raw.ts) {
+            if self.keep_offsets {
+                let mut order: Vec<usize> = (0..batch.raws.len()).collect();
+                order.sort_by_key(|at| batch.raws[*at].ts);
+                batch.offsets = order.into_iter().map(|at| batch.offsets[at]).collect();
+            }
+            batch.raws.sort_by_key(|raw| raw.ts);
+        }
+        batch
+    }
+}
+
+impl event::Shard for Shard {
+    fn new(number: usize, keep_offsets: bool) -> Self {
+        let strings = Strings::default();
+        Shard {
+            number,
+            first_unsent: strings.len(),
+            strings,
+            tracks: ShardTracks::default(),
+            last_category: (Vec::new(), StringId::NULL),
+            keep_offsets,
+            batch: Batch { shard: number, ..Batch::default() },
+        }
+    }
+
+    /// Slices there may lack a name.
+    fn add_on(&mut self, key: TrackKey, event: &Event<'_>, offset: u64) {
         if let Some(damage) = bad_time(event) {
             // The event is counted, not its flows as well.
             if !matches!(event.kind, Kind::SliceFlow(_)) {
@@ -128,31 +144,18 @@ impl Shard {
             }
             return;
         }
-        let flow = |kind, id: Option<u64>| id.map_or((RawKind::FlowInvalid, 0), |id| (kind, id as i64));
-        let (kind, value) = match event.kind {
-            Kind::Complete { dur } => (RawKind::Complete, dur.0),
-            Kind::Begin => (RawKind::Begin, 0),
-            Kind::End => (RawKind::End, 0),
-            Kind::FlowStart(id) => flow(RawKind::FlowStart, id),
-            Kind::FlowStep(id) => flow(RawKind::FlowStep, id),
-            Kind::FlowEnd { id, enclosing: true } => flow(RawKind::FlowEnd, id),
-            Kind::FlowEnd { id, enclosing: false } => flow(RawKind::FlowEndAtNext, id),
-            Kind::Metadata => return self.batch.damage.count(Damage::PhaseNotShown, None),
-            Kind::SliceFlow(SliceFlow { id, terminates, of_closed }) => {
-                (RawKind::SliceFlow { terminates, of_closed }, id as i64)
-            }
-            _ => (RawKind::Instant, 0),
+        let Some((kind, value)) = raw_kind(&event.kind) else {
+            return self.batch.damage.count(Damage::PhaseNotShown, None);
         };
         let name = event.name.map_or(StringId::NULL, |name| self.strings.intern_text(name));
         let category = event.category.map_or(StringId::NULL, |category| self.category(category));
-        let track = self.tracks.described(key, name, &mut self.batch.changes);
+        let track = self.tracks.other(TrackOf::Described(key), name, &mut self.batch.changes);
         let raw = RawEvent { ts: event.ts.0, value, track, name, category, kind, ..RawEvent::default() };
         self.keep(event, raw, offset);
     }
 
-    /// Adds the description of such a track, after all its events.
-    pub fn describe(&mut self, description: &TrackDescription<'_>) {
-        let track = self.tracks.find_described(description.key);
+    fn describe(&mut self, description: &TrackDescription<'_>) {
+        let track = self.tracks.others.get(&TrackOf::Described(description.key)).copied();
         let strings = &mut self.strings;
         let mut name = |name: &Option<Cow<'_, str>>| match name.as_deref() {
             Some(name) if !name.is_empty() => strings.intern(name),
@@ -166,10 +169,16 @@ impl Shard {
         self.batch.changes.push(TrackChange::Description { track, owner: description.owner, names });
     }
 
-    pub fn pending(&self) -> usize {
+    fn pending(&self) -> usize {
         self.batch.raws.len()
     }
 
+    fn take_in_file_order(&mut self) -> Batch {
+        Batch { watch: OrderWatch::default(), ..self.take() }
+    }
+}
+
+impl Shard {
     #[inline(always)]
     fn keep(&mut self, event: &Event<'_>, raw: RawEvent, offset: u64) {
         let kind = raw.kind;
@@ -205,14 +214,6 @@ impl Shard {
             self.last_category.1 = self.strings.intern_text(category);
         }
         self.last_category.1
-    }
-
-    fn flow(&mut self, kind: RawKind, id: Option<u64>, thread: u32) -> (RawKind, i64, u32) {
-        let track = self.tracks.of_thread(thread, &mut self.batch.changes);
-        match id {
-            Some(id) => (kind, id as i64, track),
-            None => (RawKind::FlowInvalid, 0, track),
-        }
     }
 
     #[cold]
@@ -251,32 +252,26 @@ impl Shard {
         self.batch.args_ends.push(self.batch.args.len() as u32);
         ArgSetId(self.batch.args_ends.len() as u32)
     }
+}
 
-    /// Takes what was added since the last call, in time order.
-    pub fn take(&mut self) -> Batch {
-        let next = Batch {
-            shard: self.number,
-            // Batches have similar sizes, so the next one will hardly be larger.
-            raws: Vec::with_capacity(self.batch.raws.len() + self.batch.raws.len() / 16),
-            ..Batch::default()
-        };
-        let mut batch = std::mem::replace(&mut self.batch, next);
-        for id in self.first_unsent..self.strings.len() {
-            batch.texts.push_str(self.strings.get(StringId(id as u32)).unwrap_or_default());
-            batch.text_ends.push(batch.texts.len());
+/// What an event on a track becomes, with its length or the id of its flow; `None` for other events.
+#[inline]
+fn raw_kind(kind: &Kind<'_>) -> Option<(RawKind, i64)> {
+    let flow = |kind, id: Option<u64>| id.map_or((RawKind::FlowInvalid, 0), |id| (kind, id as i64));
+    Some(match *kind {
+        Kind::Complete { dur } => (RawKind::Complete, dur.0),
+        Kind::Begin | Kind::AsyncBegin(_) => (RawKind::Begin, 0),
+        Kind::End | Kind::AsyncEnd(_) => (RawKind::End, 0),
+        Kind::Instant(_) | Kind::AsyncInstant(_) => (RawKind::Instant, 0),
+        Kind::FlowStart(id) => flow(RawKind::FlowStart, id),
+        Kind::FlowStep(id) => flow(RawKind::FlowStep, id),
+        Kind::FlowEnd { id, enclosing: true } => flow(RawKind::FlowEnd, id),
+        Kind::FlowEnd { id, enclosing: false } => flow(RawKind::FlowEndAtNext, id),
+        Kind::SliceFlow(SliceFlow { id, terminates, of_closed }) => {
+            (RawKind::SliceFlow { terminates, of_closed }, id as i64)
         }
-        self.first_unsent = self.strings.len();
-        // Most files are nearly in time order.
-        if !batch.raws.is_sorted_by_key(|raw| raw.ts) {
-            if self.keep_offsets {
-                let mut order: Vec<usize> = (0..batch.raws.len()).collect();
-                order.sort_by_key(|at| batch.raws[*at].ts);
-                batch.offsets = order.into_iter().map(|at| batch.offsets[at]).collect();
-            }
-            batch.raws.sort_by_key(|raw| raw.ts);
-        }
-        batch
-    }
+        _ => return None,
+    })
 }
 
 /// What is wrong with the times of an event: sums and differences of those that are right fit into 64 bits.
@@ -305,35 +300,19 @@ fn what_is_bad(event: &Event<'_>) -> Option<Damage> {
 
 /// The numbers that a shard gave to threads and tracks.
 #[derive(Debug, Default)]
-pub(super) struct ShardTracks {
+struct ShardTracks {
     threads: HashMap<(IdKey, IdKey), u32, foldhash::fast::FixedState>,
     /// The track of each thread, once it has one.
     of_threads: Vec<Option<u32>>,
-    /// Other tracks: by kind, thread if it matters, and key of the operation.
-    others: HashMap<(OtherTrack, Option<u32>, String), u32>,
-    described: HashMap<TrackKey, u32, foldhash::fast::FixedState>,
+    others: HashMap<TrackOf, u32, foldhash::fast::FixedState>,
     /// The pid, tid and thread of the last event: events come in runs of one thread.
     last: Option<((u32, u32), u32)>,
     tracks: u32,
 }
 
-/// The kind of a track that is neither a thread's own nor described.
-#[derive(Debug, PartialEq, Eq, Hash)]
-enum OtherTrack {
-    Process,
-    Global,
-    Operation,
-}
-
 impl ShardTracks {
     #[inline]
-    pub(super) fn thread(
-        &mut self,
-        pid: &Id<'_>,
-        tid: &Id<'_>,
-        strings: &mut Strings,
-        changes: &mut Vec<TrackChange>,
-    ) -> u32 {
+    fn thread(&mut self, pid: &Id<'_>, tid: &Id<'_>, strings: &mut Strings, changes: &mut Vec<TrackChange>) -> u32 {
         let numbers = match (pid, tid) {
             (Id::Number(pid), Id::Number(tid)) => Some((*pid, *tid)),
             _ => None,
@@ -360,7 +339,7 @@ impl ShardTracks {
     }
 
     #[inline]
-    pub(super) fn of_thread(&mut self, thread: u32, changes: &mut Vec<TrackChange>) -> u32 {
+    fn of_thread(&mut self, thread: u32, changes: &mut Vec<TrackChange>) -> u32 {
         let track = &mut self.of_threads[thread as usize];
         if let Some(track) = *track {
             return track;
@@ -368,67 +347,17 @@ impl ShardTracks {
         let next = self.tracks;
         *track = Some(next);
         self.tracks += 1;
-        changes.push(TrackChange::ThreadTrack { thread });
+        changes.push(TrackChange::Track(TrackOf::Thread(thread), StringId::NULL));
         next
     }
 
-    pub(super) fn of_instant(&mut self, scope: Scope, thread: u32, changes: &mut Vec<TrackChange>) -> u32 {
-        let key = match scope {
-            Scope::Thread => return self.of_thread(thread, changes),
-            Scope::Process => (OtherTrack::Process, Some(thread), String::new()),
-            Scope::Global => (OtherTrack::Global, None, String::new()),
-        };
-        self.other(key, changes, || TrackChange::InstantTrack { scope, thread })
-    }
-
-    pub(super) fn of_operation(
-        &mut self,
-        id: &AsyncId<'_>,
-        category: &str,
-        thread: u32,
-        name: StringId,
-        changes: &mut Vec<TrackChange>,
-    ) -> u32 {
-        let per_process = id.per_process;
-        let key = format!("{category}\0{}", id.id);
-        // The ids of other operations are unique in the whole trace.
-        let its_thread = per_process.then_some(thread);
-        self.other((OtherTrack::Operation, its_thread, key.clone()), changes, || TrackChange::AsyncTrack {
-            per_process,
-            thread,
-            key,
-            name,
+    /// Any other track; `name` is its name if this is its first event.
+    fn other(&mut self, of: TrackOf, name: StringId, changes: &mut Vec<TrackChange>) -> u32 {
+        let next = self.tracks;
+        *self.others.entry(of).or_insert_with_key(|of| {
+            self.tracks += 1;
+            changes.push(TrackChange::Track(of.clone(), name));
+            next
         })
-    }
-
-    /// A track that the file describes; `name` is the name of its first event.
-    pub(super) fn described(&mut self, key: TrackKey, name: StringId, changes: &mut Vec<TrackChange>) -> u32 {
-        let next = self.tracks;
-        let track = *self.described.entry(key).or_insert(next);
-        if track == next {
-            self.tracks += 1;
-            changes.push(TrackChange::DescribedTrack { name });
-        }
-        track
-    }
-
-    /// The number of a track that the file describes, if it has events.
-    pub(super) fn find_described(&self, key: TrackKey) -> Option<u32> {
-        self.described.get(&key).copied()
-    }
-
-    fn other(
-        &mut self,
-        key: (OtherTrack, Option<u32>, String),
-        changes: &mut Vec<TrackChange>,
-        change: impl FnOnce() -> TrackChange,
-    ) -> u32 {
-        let next = self.tracks;
-        let track = *self.others.entry(key).or_insert(next);
-        if track == next {
-            self.tracks += 1;
-            changes.push(change());
-        }
-        track
     }
 }

@@ -174,31 +174,28 @@ impl Builder {
     fn apply(&mut self, shard: usize, changes: TrackChange, args: &[ArgSetId]) {
         let ids = &mut self.shard_ids[shard];
         let utid = |thread: u32| ids.threads[thread as usize];
-        let track = match changes {
+        match changes {
             TrackChange::Thread { pid, tid } => {
                 let utid = self.tracks.thread_of_event(ids.id_key(pid), ids.id_key(tid));
-                return ids.threads.push(utid);
+                ids.threads.push(utid);
             }
-            TrackChange::ThreadTrack { thread } => self.tracks.thread_track(utid(thread)),
-            TrackChange::InstantTrack { scope, thread } => self.tracks.instant_track(scope, utid(thread)),
-            TrackChange::AsyncTrack { per_process, thread, key, name } => {
-                self.tracks.async_track(per_process, key, utid(thread), ids.string(name))
+            TrackChange::Track(of, name) => {
+                let track = self.tracks.track_of(of, ids.string(name), utid);
+                ids.tracks.push(track);
             }
-            TrackChange::DescribedTrack { name } => self.tracks.described_track(ids.string(name)),
             TrackChange::Description { track, owner, names } => {
                 let DescribedNames { track: name, thread, process } = names;
                 let [name, thread, process] = [name, thread, process].map(|id| ids.string(id));
                 let track = track.map(|track| ids.tracks[track as usize]);
-                return self.tracks.describe(track, owner, DescribedNames { track: name, thread, process });
+                self.tracks.describe(track, owner, DescribedNames { track: name, thread, process });
             }
             TrackChange::Name { thread, of_process, name, ts } => {
-                return self.tracks.rename(utid(thread), of_process, ids.string(name), ts);
+                self.tracks.rename(utid(thread), of_process, ids.string(name), ts);
             }
             TrackChange::Args { thread, of_process, args: set } => {
-                return self.tracks.set_args(utid(thread), of_process, args[set.0 as usize]);
+                self.tracks.set_args(utid(thread), of_process, args[set.0 as usize]);
             }
-        };
-        ids.tracks.push(track);
+        }
     }
 
     /// Ends a trace. The next batches belong to the next trace and to new shards. `header` and `trace` come from the reader.

@@ -294,27 +294,6 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    /// Perfetto's rule, literally: a linear search over the lanes.
-    #[derive(Default)]
-    struct Plain(Vec<Vec<i64>>);
-
-    impl Plain {
-        fn assign(&mut self, ts: i64, end: i64) -> TrackId {
-            for (number, ends) in self.0.iter_mut().enumerate() {
-                while ends.last().is_some_and(|last| *last <= ts) {
-                    ends.pop();
-                }
-                if ends.last().is_none_or(|last| *last >= end) {
-                    ends.push(end);
-                    return TrackId::of_row(number);
-                }
-            }
-            self.0.push(vec![end]);
-            TrackId::of_row(self.0.len() - 1)
-        }
-    }
 
     fn assign(lanes: &mut Lanes, ts: i64, end: i64) -> TrackId {
         lanes.assign(ts, end).unwrap_or_else(|| {
@@ -322,17 +301,6 @@ mod tests {
             lanes.add(next, end);
             next
         })
-    }
-
-    proptest! {
-        #[test]
-        fn lanes_are_those_of_a_search(slices in prop::collection::vec((0i64..4, prop_oneof![1i64..40, Just(i64::MAX - 1_000)]), 0..120)) {
-            let (mut lanes, mut plain, mut ts) = (Lanes::default(), Plain::default(), 0);
-            for (later, dur) in slices {
-                ts += later;
-                prop_assert_eq!(assign(&mut lanes, ts, ts + dur), plain.assign(ts, ts + dur));
-            }
-        }
     }
 
     /// Each slice is put on a lane once and removed once.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::args::ArgSetId;
 use super::ids::PackedIds;
 use super::strings::StringId;
-use crate::event::{Bind, Scope, TrackOwner};
+use crate::event::{Bind, TrackKey, TrackOwner};
 use crate::id::TrackId;
 use crate::time::Ns;
 
@@ -92,23 +92,8 @@ pub(super) enum TrackChange {
         pid: IdKey,
         tid: IdKey,
     },
-    ThreadTrack {
-        thread: u32,
-    },
-    InstantTrack {
-        scope: Scope,
-        thread: u32,
-    },
-    AsyncTrack {
-        per_process: bool,
-        thread: u32,
-        key: String,
-        name: StringId,
-    },
-    /// A track that the file describes, with the name of its first event.
-    DescribedTrack {
-        name: StringId,
-    },
+    /// A track, with the name of its first event if it gets that.
+    Track(TrackOf, StringId),
     /// The owner and names of such a track, or of a thread or process without one.
     Description {
         track: Option<u32>,
@@ -128,6 +113,18 @@ pub(super) enum TrackChange {
         of_process: bool,
         args: ArgSetId,
     },
+}
+
+/// A track as a shard knows it, by its own numbers of threads.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum TrackOf {
+    Thread(u32),
+    /// The instants of the process of this thread, or of the whole trace.
+    Instants(Option<u32>),
+    /// An asynchronous operation of the process of this thread, or of the whole trace; the text identifies it.
+    Operation(Option<u32>, String),
+    /// One that the file describes.
+    Described(TrackKey),
 }
 
 /// The names in a track's description: its own, its thread's, its process's.

@@ -10,9 +10,9 @@
 use std::collections::HashMap;
 
 use super::args::ArgSetId;
-use super::raw::{DescribedNames, IdKey};
+use super::raw::{DescribedNames, IdKey, TrackOf};
 use super::strings::StringId;
-use crate::event::{Scope, TrackOwner};
+use crate::event::TrackOwner;
 use crate::id::{ProcessId, ThreadId, TraceId, TrackId};
 
 #[derive(Debug, Clone)]
@@ -164,7 +164,7 @@ impl Tracks {
         utid
     }
 
-    pub(super) fn thread_track(&mut self, utid: ThreadId) -> TrackId {
+    fn thread_track(&mut self, utid: ThreadId) -> TrackId {
         if let Some(track) = self.threads[utid.row()].track {
             return track;
         }
@@ -173,26 +173,24 @@ impl Tracks {
         track
     }
 
-    /// The track of instants with this scope, of a thread or its process.
-    pub(super) fn instant_track(&mut self, scope: Scope, utid: ThreadId) -> TrackId {
-        let process = match scope {
-            Scope::Thread => return self.thread_track(utid),
-            Scope::Process => Some(self.threads[utid.row()].upid),
-            Scope::Global => None,
+    /// The track that a shard means, whose threads `utid` knows. One that the trace may describe later belongs to the whole trace until then.
+    pub(super) fn track_of(&mut self, of: TrackOf, name: StringId, utid: impl Fn(u32) -> ThreadId) -> TrackId {
+        let upid = |thread: u32| self.threads[utid(thread).row()].upid;
+        let key = match of {
+            TrackOf::Thread(thread) => return self.thread_track(utid(thread)),
+            TrackOf::Described(_) => {
+                let track = self.new_track(Owner::Global, name);
+                self.tracks[track.row()].is_described = true;
+                return track;
+            }
+            TrackOf::Instants(thread) => (self.trace, Owner::Instants(thread.map(upid)), String::new()),
+            TrackOf::Operation(thread, key) => (self.trace, Owner::Operation(thread.map(upid)), key),
         };
-        self.other(Owner::Instants(process), String::new(), StringId::NULL)
-    }
-
-    /// The track of an asynchronous operation; `key` identifies the operation.
-    pub(super) fn async_track(&mut self, per_process: bool, key: String, utid: ThreadId, name: StringId) -> TrackId {
-        let process = per_process.then(|| self.threads[utid.row()].upid);
-        self.other(Owner::Operation(process), key, name)
-    }
-
-    /// A new track that the trace may describe later; until then it belongs to the whole trace.
-    pub(super) fn described_track(&mut self, name: StringId) -> TrackId {
-        let track = self.new_track(Owner::Global, name);
-        self.tracks[track.row()].is_described = true;
+        if let Some(track) = self.others.get(&key) {
+            return *track;
+        }
+        let track = self.new_track(key.1, name);
+        self.others.insert(key, track);
         track
     }
 
@@ -244,17 +242,6 @@ impl Tracks {
         }
         self.threads[utid.row()].track = self.threads[utid.row()].track.or(track);
         utid
-    }
-
-    /// The track with this owner and key; created if needed.
-    fn other(&mut self, owner: Owner, key: String, name: StringId) -> TrackId {
-        let key = (self.trace, owner, key);
-        if let Some(track) = self.others.get(&key) {
-            return *track;
-        }
-        let track = self.new_track(owner, name);
-        self.others.insert(key, track);
-        track
     }
 
     /// A new lane for slices of this thread that partly overlap others.

@@ -67,7 +67,7 @@ impl<T> Opener<T> {
     pub(in crate::input) fn open(&self, name: &str, mut head: Head, mut source: Source) -> Result<Contents<T>, Error> {
         for _ in 0..=MAX_LAYERS {
             let text = match recognise(&head).map(|container| &container.kind) {
-                Some(Kind::Layer(decompress)) => decompress(source.within(&self.budget).into_bytes()),
+                Some(Kind::Layer(decompress)) => decompress(Box::new(source.within(&self.budget))),
                 Some(Kind::Archive(list)) => {
                     return Ok(Contents::Archive(Box::new(self.archive(name, *list, source)?)));
                 }

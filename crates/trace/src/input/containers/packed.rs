@@ -258,17 +258,4 @@ pub(super) mod testing {
         let end = parts.read_to_end(&mut text);
         (String::from_utf8(text).unwrap(), end.err().map(|e| PackedFailure::find_in(&e).unwrap().cause))
     }
-
-    /// Text with few repetitions, so that there are many blocks and symbols.
-    pub(in super::super) fn prose(bytes: usize) -> String {
-        let (mut state, mut text) = (1u32, String::new());
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state >> 16
-        };
-        while text.len() < bytes {
-            text.push_str(&format!("{{\"ph\":\"X\",\"ts\":{},\"dur\":{}}},", next(), next() % 90));
-        }
-        text
-    }
 }

@@ -51,11 +51,13 @@ impl Source {
             file => file,
         }
     }
+}
 
-    pub(in crate::input) fn into_bytes(self) -> Bytes {
+impl Read for Source {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
-            Source::File(region) => Box::new(region),
-            Source::Stream(stream) => stream,
+            Source::File(region) => region.read(buf),
+            Source::Stream(stream) => stream.read(buf),
         }
     }
 }

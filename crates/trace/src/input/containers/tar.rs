@@ -10,7 +10,7 @@ use tar::{EntryType, Header, PaxExtensions};
 
 use super::listing::{self, Listing, kept_name};
 use super::packed::PackedFailure;
-use super::source::{Bytes, Region, Source};
+use super::source::Source;
 use super::sparse::{Map, Sparse};
 use super::{Container, Kind};
 use crate::damage::Damage;
@@ -27,33 +27,13 @@ pub(super) static CONTAINER: Container = Container {
     kind: Kind::Archive(list),
 };
 
-fn list(_: &str, source: Source) -> Result<Listing, Error> {
-    let (can_seek, entries) = match source {
-        Source::File(region) => {
-            let archive = region.clone();
-            let stored = move |entry: &Entry| Source::File(archive.part(entry.offset, entry.size));
-            (true, entries(Walk::new(region), stored))
-        }
-        Source::Stream(stream) => {
-            let walk = Walk::new(stream);
-            let current = Arc::clone(&walk);
-            let stored = move |entry: &Entry| {
-                let (walk, offset, size) = (Arc::clone(&current), entry.offset, entry.size);
-                Source::Stream(Box::new(Current { walk, offset, size }))
-            };
-            (false, entries(walk, stored))
-        }
-    };
-    Ok(Listing { can_seek, entries })
-}
-
 /// All files of an archive, and where it breaks off.
-fn entries<R: Skip + Send + 'static>(
-    walk: Arc<Mutex<Walk<R>>>,
-    stored: impl Fn(&Entry) -> Source + Clone + Send + 'static,
-) -> Box<dyn Iterator<Item = io::Result<listing::Entry>> + Send> {
+fn list(_: &str, source: Source) -> Result<Listing, Error> {
+    let archive = if let Source::File(region) = &source { Some(region.clone()) } else { None };
+    let can_seek = archive.is_some();
+    let walk = Arc::new(Mutex::new(Walk { source, at: 0, left: 0, padding: 0 }));
     let mut is_over = false;
-    Box::new(std::iter::from_fn(move || {
+    let entries = std::iter::from_fn(move || {
         if is_over {
             return None;
         }
@@ -68,22 +48,26 @@ fn entries<R: Skip + Send + 'static>(
                 what: "this is stored with holes (a sparse file), and the map of these is damaged",
                 advice: "Unpack the archive and name the file",
             },
-            Ok(Some(entry)) => {
-                let (name, stored) = (entry.name.clone(), stored.clone());
-                let open = move || match &entry.holes {
-                    Some(Some(map)) => Source::Stream(Box::new(Sparse::new(stored(&entry).into_bytes(), map.clone()))),
-                    _ => stored(&entry),
+            Ok(Some(Entry { name, offset, size, holes })) => {
+                let (walk, archive) = (Arc::clone(&walk), archive.clone());
+                let stored = move || match &archive {
+                    Some(archive) => Source::File(archive.part(offset, size)),
+                    None => Source::Stream(Box::new(Current { walk: Arc::clone(&walk), offset, size })),
+                };
+                let open = move || match &holes {
+                    Some(Some(map)) => Source::Stream(Box::new(Sparse::new(stored(), map.clone()))),
+                    _ => stored(),
                 };
                 listing::Entry::File(listing::File { name, open: Box::new(open) })
             }
         }))
-    }))
+    });
+    Ok(Listing { can_seek, entries: Box::new(entries) })
 }
 
 /// Longer names and `pax` records are damage.
 const MAX_RECORD: u64 = 1 << 20;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     name: String,
     /// The offset of its bytes.
@@ -107,28 +91,8 @@ impl From<io::Error> for Stop {
     }
 }
 
-trait Skip: Read {
-    /// Skips this many bytes, or as many as there are. Returns how many.
-    fn skip(&mut self, bytes: u64) -> io::Result<u64>;
-}
-
-impl Skip for Region {
-    fn skip(&mut self, bytes: u64) -> io::Result<u64> {
-        let from = self.position();
-        let to = from.saturating_add(bytes).min(self.length()?.max(from));
-        Ok(self.seek(SeekFrom::Start(to))? - from)
-    }
-}
-
-impl Skip for Bytes {
-    fn skip(&mut self, bytes: u64) -> io::Result<u64> {
-        io::copy(&mut self.take(bytes), &mut io::sink())
-    }
-}
-
-#[derive(Debug)]
-struct Walk<R> {
-    source: R,
+struct Walk {
+    source: Source,
     at: u64,
     /// How many bytes of the current file have not been read.
     left: u64,
@@ -144,11 +108,7 @@ struct Records {
     holes: Holes,
 }
 
-impl<R: Skip> Walk<R> {
-    fn new(source: R) -> Arc<Mutex<Self>> {
-        Arc::new(Mutex::new(Walk { source, at: 0, left: 0, padding: 0 }))
-    }
-
+impl Walk {
     /// The next file, after the rest of the current one. Directories, links and devices are skipped.
     fn next(&mut self) -> Result<Option<Entry>, Stop> {
         self.find_next().map_err(|stop| match stop {
@@ -161,7 +121,7 @@ impl<R: Skip> Walk<R> {
         let mut records = Records::default();
         loop {
             let over = self.left.saturating_add(self.padding);
-            self.at += self.source.skip(over)?;
+            self.skip(over)?;
             (self.left, self.padding) = (0, 0);
             let Some((offset, block)) = self.find_header()? else { return Ok(None) };
             let (kind, size) = read_header(&block).ok_or(Stop::Broken(offset))?;
@@ -230,6 +190,19 @@ impl<R: Skip> Walk<R> {
         }
     }
 
+    /// Skips this many bytes, or as many as there are.
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        self.at += match &mut self.source {
+            Source::File(region) => {
+                let from = region.position();
+                let to = from.saturating_add(bytes).min(region.length()?.max(from));
+                region.seek(SeekFrom::Start(to))? - from
+            }
+            Source::Stream(stream) => io::copy(&mut stream.take(bytes), &mut io::sink())?,
+        };
+        Ok(())
+    }
+
     fn set_size(&mut self, size: u64) {
         (self.left, self.padding) = (size, size.wrapping_neg() % BLOCK);
     }
@@ -288,13 +261,13 @@ fn read_header(block: &[u8]) -> Option<(EntryType, u64)> {
 
 /// The bytes of the current file of a stream; none after the walk has gone on.
 struct Current {
-    walk: Arc<Mutex<Walk<Bytes>>>,
+    walk: Arc<Mutex<Walk>>,
     offset: u64,
     size: u64,
 }
 
 /// After a panic nothing is read any more.
-fn lock<R>(walk: &Mutex<Walk<R>>) -> MutexGuard<'_, Walk<R>> {
+fn lock(walk: &Mutex<Walk>) -> MutexGuard<'_, Walk> {
     walk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -106,24 +106,6 @@ mod tests {
         assert_eq!(read(&[wrong_sum, one].concat()).1, Some(PackedCause::Corrupt));
     }
 
-    /// A frame's blocks are decompressed as a whole, and the text of the last one may be lost.
-    #[test]
-    fn text_before_corrupt_data_is_read() {
-        let whole = frame(&testing::prose(1_500_000));
-        for at in (1_000..whole.len() - 4).step_by(whole.len() / 40) {
-            let mut bytes = whole.clone();
-            bytes[at] ^= 0x55;
-            let mut before = Vec::new();
-            let _ = Frames::new(&whole[..at]).read_to_end(&mut before);
-            let (mut frames, mut buf, mut got) = (Frames::new(&bytes[..]), vec![0; 4 << 20], Vec::new());
-            while let Ok(n @ 1..) = frames.read(&mut buf) {
-                got.extend_from_slice(&buf[..n]);
-            }
-            let sure = before.len().saturating_sub(2 * 128 * 1024);
-            assert!(got.len() >= sure && got[..sure] == before[..sure], "byte {at}: {} of {}", got.len(), before.len());
-        }
-    }
-
     /// A frame may ask for any window; the library allows 128 MiB.
     #[test]
     fn a_window_that_fills_the_machine_is_refused() {

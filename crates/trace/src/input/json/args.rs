@@ -12,7 +12,7 @@ use super::marks::Marks;
 use super::repair::{Outcome, Recoverer};
 use super::value::{SyntaxError, Token, Walker, is_space, unescape, value_after_key};
 use crate::damage::Damage;
-use crate::event::ids::{IdArg, IdSource, IdValue};
+use crate::event::ids::{IdArg, IdValue};
 use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, Keep, KeySet};
 use crate::names::args::{self as keys, in_table};
 use crate::names::category::CategoryKind;
@@ -30,10 +30,10 @@ struct KeptKeys {
     keys: Vec<(Key, String)>,
     /// Keys of which only their presence in an operator is kept.
     present: Vec<(Key, String)>,
-    /// Find the keys of [`Keep::IfRecorded`], of [`Keep::IfAnnotated`], and of kernels without a category, each in quotes.
-    record: Finder<'static>,
-    annotation: Finder<'static>,
-    without_category: Finder<'static>,
+    /// Find the keys of [`Keep::IfRecorded`], of [`Keep::IfAnnotated`], and of kernels without a category.
+    record: Key,
+    annotation: Key,
+    without_category: Key,
 }
 
 #[derive(Clone, Copy)]
@@ -48,10 +48,6 @@ pub(super) struct Owner<'a> {
     pub(super) is_flat: bool,
 }
 
-fn quoted(key: &str) -> Finder<'static> {
-    Finder::new(format!("\"{key}\"").as_bytes()).into_owned()
-}
-
 impl KeptArgs {
     pub(super) fn new(wanted: ArgsWanted) -> Self {
         let found = |keys: &[&str]| keys.iter().map(|key| (Key::new(key), in_table(key))).collect();
@@ -59,9 +55,9 @@ impl KeptArgs {
             set,
             keys: found(set.keys),
             present: found(present),
-            record: quoted(keys::COLLECTIVE),
-            annotation: quoted(keys::ANNOTATION),
-            without_category: quoted(KeySet::MARKER_WITHOUT_CATEGORY),
+            record: Key::new(keys::COLLECTIVE),
+            annotation: Key::new(keys::ANNOTATION),
+            without_category: Key::new(KeySet::MARKER_WITHOUT_CATEGORY),
         });
         KeptArgs { keys, recoverer: Recoverer::default() }
     }
@@ -100,11 +96,11 @@ impl KeptKeys {
             return false;
         }
         let is_of_graph = || matches!(owner.ids, EventIds::Gpu { graph_node_id: 1.., .. });
-        let is_annotated = || is_of_graph() && self.annotation.find(object).is_some();
+        let is_annotated = || is_of_graph() && self.annotation.0.find(object).is_some();
         match self.set.keep(owner.kind, owner.name) {
-            Keep::Nothing => !owner.has_category && self.without_category.find(object).is_some(),
+            Keep::Nothing => !owner.has_category && self.without_category.0.find(object).is_some(),
             Keep::IfAnnotated => is_annotated(),
-            Keep::IfRecorded => self.record.find(object).is_some() || is_annotated(),
+            Keep::IfRecorded => self.record.0.find(object).is_some() || is_annotated(),
             Keep::Keys => true,
         }
     }
@@ -176,7 +172,7 @@ pub(super) struct IdFinder {
 
 impl IdFinder {
     pub(super) fn new() -> Self {
-        IdFinder { keys: IdArg::ALL.map(|arg| Key::new(arg.key())) }
+        IdFinder { keys: IdArg::KEYS.map(|(_, key)| Key::new(key)) }
     }
 
     /// The ids in an `args` object within a marked text, by what its event is.
@@ -190,26 +186,15 @@ impl IdFinder {
         marks: &mut Marks,
     ) -> EventIds {
         let from = (object.start + 1).max(known.end as usize);
-        EventIds::read(kind, &mut Ids { known, search: Search::new(text, object, from, marks), keys: &self.keys })
-    }
-}
-
-struct Ids<'a, 'm, 'k> {
-    known: &'k KnownIds,
-    search: Search<'a, 'm>,
-    keys: &'k [Key; IdArg::COUNT],
-}
-
-impl IdSource for Ids<'_, '_, '_> {
-    #[inline]
-    fn value(&mut self, arg: IdArg) -> IdValue {
-        match self.known.values[arg as usize] {
-            IdValue::Missing if !self.known.are_all => self.search.id(&self.keys[arg as usize]),
+        let mut search = Search::new(text, object, from, marks);
+        EventIds::read(kind, |arg| match known.values[arg as usize] {
+            IdValue::Missing if !known.are_all => search.id(&self.keys[arg as usize]),
             value => value,
-        }
+        })
     }
 }
 
+/// Finds a key with its quotes.
 struct Key(Finder<'static>);
 
 impl Key {
@@ -687,23 +672,6 @@ mod tests {
                 },
             )
             .collect()
-    }
-
-    /// The examples of the trace-semantics notes, run on a real trace_processor.
-    #[test]
-    fn flattened_as_perfetto_does() {
-        let object = r#"{"grid":[512,1],"occupancy":{"limitingFactors":"REGS"},"Input Dims":[[],[2,null,3]],"ok":true,"none":null}"#;
-        assert_eq!(
-            all_rows(object),
-            [
-                "args.grid[0] args.grid Int(512)",
-                "args.grid[1] args.grid Int(1)",
-                r#"args.occupancy.limitingFactors Text("REGS")"#,
-                "args.Input Dims[1][0] args.Input Dims Int(2)",
-                "args.Input Dims[1][1] args.Input Dims Int(3)",
-                "args.ok Bool(true)",
-            ]
-        );
     }
 
     #[test]

@@ -13,16 +13,17 @@ use serde::de::IgnoredAny;
 
 use super::event::Parser;
 use super::fields::{Field, Fields};
-use super::header::{self, Summary};
-use super::list::{End, Fault, Marked, Piece, State, Tokenizer, Tools};
+use super::header;
+use super::list::{Fault, Marked, Piece, Tokenizer, Tools};
 use super::marks::Marks;
 use super::repair::{Outcome, Recoverer};
-use super::threads::{Buffer, CHUNK, Splitter};
+use super::threads::{Buffer, CHUNK, ChunkSummary, Joiner, Splitter};
 use super::value::{Token, Walker, is_space};
 use crate::chrome::TraceWriter;
 use crate::damage::{CARRIED, Damage, DamageReport};
 use crate::event::{ArgValue, ArgsWanted, Event, HeaderField};
 use crate::input::containers::packed::PackedFailure;
+use crate::input::reader::Summary;
 use crate::names::category::MARKED;
 use crate::time::{TimeRule, Window};
 
@@ -90,10 +91,9 @@ pub fn repair<'a>(
     out: impl Write,
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
     survived: impl FnOnce() -> Option<Window>,
-) -> Result<(Copied, Summary, u64), CopyError> {
+) -> Result<(Copied, Summary), CopyError> {
     // What it asks of times does not depend on their unit.
     run(source, out, TimeRule::Exact, Manner::Strictly, choose, survived)
-        .map(|(copied, (summary, bytes))| (copied, summary, bytes))
 }
 
 #[derive(Clone, Copy)]
@@ -111,7 +111,7 @@ fn run<'a>(
     manner: Manner<'_>,
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
     survived: impl FnOnce() -> Option<Window>,
-) -> Result<(Copied, (Summary, u64)), CopyError> {
+) -> Result<(Copied, Summary), CopyError> {
     let mut splitter = Splitter::new(source, CHUNK);
     let mut copier = Copier {
         choose,
@@ -121,36 +121,28 @@ fn run<'a>(
         strictly: matches!(manner, Manner::Strictly).then(Strictly::default),
         summary: Summary::default(),
     };
-    let (mut state, mut tools, mut rest, mut base, mut searched) = (State::START, Tools::default(), Vec::new(), 0, 0);
-    let (mut buffer, mut failure) = (Buffer::default(), None);
-    while state.end().is_none_or(|end| matches!(end, End::Trailing { .. }))
+    let (mut joiner, mut tools, mut buffer) = (Joiner::default(), Tools::default(), Buffer::default());
+    while !joiner.is_over()
         && let Some(mut chunk) = splitter.next(buffer)
     {
-        failure = chunk.failure.take();
-        if let Some(failure) = failure.take_if(|failure| PackedFailure::find_in(failure).is_none()) {
+        if let Some(failure) = chunk.failure.take_if(|failure| PackedFailure::find_in(failure).is_none()) {
             return Err(CopyError::Read(failure));
         }
-        rest.extend_from_slice(chunk.text());
-        let after = chunk.after;
+        let mut written = Ok(());
+        joiner.read(&mut chunk, |text, base, after, state| {
+            let mut tokenizer = Tokenizer::new(text, base, after, state, &mut tools);
+            written = copier.pieces(&mut tokenizer);
+            let (state, used) = tokenizer.into_rest();
+            ChunkSummary { summary: std::mem::take(&mut copier.summary), state, used }
+        });
+        written.map_err(CopyError::Write)?;
         buffer = chunk.into_buffer();
-        // As in `Joiner`: the end of a long value is not searched for with every chunk.
-        if !after.is_end() && rest.len() - searched < searched / 4 {
-            continue;
-        }
-        let mut tokenizer = Tokenizer::new(&rest, base, after, state, &mut tools);
-        copier.pieces(&mut tokenizer).map_err(CopyError::Write)?;
-        let used;
-        (state, used) = tokenizer.into_rest();
-        rest.drain(..used);
-        (base, searched) = (base + used as u64, rest.len());
     }
-    let text_bytes = base + rest.len() as u64;
-    copier.summary.has_event_list = state.seen_events;
-    copier.summary.end(state.end().unwrap_or(End::Whole), text_bytes, failure);
+    let summary = joiner.into_summary();
     let damage = match manner {
         Manner::AsItIs(damage) => damage.map(str::to_owned),
         Manner::Strictly => {
-            let damage = &copier.summary.damage;
+            let damage = &summary.damage;
             damage.carried(if damage.is_unknown() { survived() } else { None })
         }
     };
@@ -159,7 +151,7 @@ fn run<'a>(
         copier.writer.field(key.as_bytes(), damage.as_bytes()).map_err(CopyError::Write)?;
     }
     copier.writer.finish().map_err(CopyError::Write)?;
-    Ok((copier.copied, (copier.summary, text_bytes)))
+    Ok((copier.copied, summary))
 }
 
 struct Copier<F, W> {

@@ -7,9 +7,10 @@ use serde_json::Value;
 use super::list::End;
 use super::repair::{Outcome, Recoverer};
 use super::value::unescape;
-use crate::damage::{Damage, DamageReport};
+use crate::damage::Damage;
 use crate::event::{ArgValue, HeaderField};
 use crate::input::containers::packed::{PackedCause, PackedFailure};
+use crate::input::reader::Summary;
 
 /// Flattens one top-level field, and returns what was wrong with it. What cannot be read at all is kept as text.
 pub(super) fn read(key: &str, text: &[u8], fields: &mut Vec<HeaderField>) -> Vec<Damage> {
@@ -69,25 +70,6 @@ fn flatten(key: String, value: Value, fields: &mut Vec<HeaderField>) {
         }
     };
     fields.push(HeaderField { key, value });
-}
-
-/// What was read beside the events.
-#[derive(Debug, Default)]
-pub struct Summary {
-    /// The header, flattened.
-    pub header: Vec<HeaderField>,
-    /// The names of the header's fields, in file order, to say what a file is that is no trace.
-    pub keys: Vec<String>,
-    pub has_event_list: bool,
-    /// How many elements that list had, whatever they were.
-    pub elements: u64,
-    pub events: u64,
-    pub damage: DamageReport,
-    /// The offset where the text was cut off.
-    pub cut_off_at: Option<u64>,
-    /// What the source of the text failed with.
-    pub failure: Option<io::Error>,
-    pub text_bytes: u64,
 }
 
 impl Summary {

@@ -35,13 +35,13 @@ use memchr::memmem;
 
 use crate::damage::Damage;
 use crate::error::Error;
-use crate::event::{Format, Support, Writer};
+use crate::event::{Format, Shard, Support, Writer};
 use crate::input::containers::Turn;
-use crate::input::reader::{self, File, Fit, Reading, Refusal, Shard, TraceReader, source_failure};
+use crate::input::reader::{File, Fit, Reading, Refusal, TraceReader, source_failure};
 
-pub use crate::input::reader::Collect;
+pub use crate::event::Collect;
+pub use crate::input::reader::Summary;
 pub(super) use args::flatten_value_of;
-pub use header::Summary;
 pub use threads::{Division, Reader};
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
@@ -95,7 +95,7 @@ impl TraceReader for Stream {
         self,
         reading: &mut Reading<'_>,
         add: impl FnMut(S::Batch) -> bool + Send,
-    ) -> Result<reader::Summary, Refusal> {
+    ) -> Result<Summary, Refusal> {
         let Reading { name, time, args, threads, chunk, keep_offsets, progress, text_bytes } = reading;
         let keep_offsets = *keep_offsets;
         let summary = Reader::new(*time, *args, *threads).read(
@@ -106,8 +106,7 @@ impl TraceReader for Stream {
             progress,
         );
         **text_bytes += summary.text_bytes;
-        let Summary { header, events, damage, text_bytes, .. } = refuse(name, summary)?;
-        Ok(reader::Summary { header, events, damage, text_bytes, ..reader::Summary::default() })
+        refuse(name, summary)
     }
 }
 

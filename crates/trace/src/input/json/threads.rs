@@ -16,12 +16,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::event::Parser;
-use super::header::Summary;
 use super::list::{After, End, Fault, Piece, State, Tokenizer, Tools};
 use super::value::is_space;
 use crate::damage::Damage;
-use crate::event::{ArgsWanted, Event};
-use crate::input::reader::Collect;
+use crate::event::{ArgsWanted, Collect, Event};
+use crate::input::reader::Summary;
 use crate::parallel::Shared;
 use crate::time::TimeRule;
 
@@ -224,7 +223,9 @@ impl<A, B> Assembly<A, B> {
                 self.wrong.extend(guess.map(|guess| guess.collector));
                 self.renew(worker, collector);
                 let Worker { reader, collector, .. } = worker;
-                self.joiner.read(&mut chunk, reader, |event, offset| collector.add(event, offset));
+                let take = |event: &Event<'_>, offset| collector.add(event, offset);
+                let read = |text: &_, base, after, state| reader.read(text, base, after, state, take);
+                self.joiner.read(&mut chunk, read);
                 collector.take()
             }
         };
@@ -248,7 +249,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Puts parts together, in file order.
-struct Joiner {
+pub(super) struct Joiner {
     state: State,
     /// The text of what was begun and not ended, and its offset.
     rest: Vec<u8>,
@@ -289,8 +290,8 @@ impl Joiner {
         self.take_end(chunk);
     }
 
-    /// Adds the next chunk by reading it, with what is left of those before it.
-    fn read(&mut self, chunk: &mut Chunk, reader: &mut ChunkReader, take: impl FnMut(&Event<'_>, u64)) {
+    /// Adds the next chunk by reading it, with what is left of those before it. `read` reads a text that begins at an offset in a state.
+    pub(super) fn read(&mut self, chunk: &mut Chunk, read: impl FnOnce(&[u8], u64, After, State) -> ChunkSummary) {
         self.rest.extend_from_slice(chunk.text());
         self.take_end(chunk);
         // The end of a value that goes on and on is searched for from its start each time; a quarter more text each time keeps
@@ -298,8 +299,7 @@ impl Joiner {
         if !chunk.after.is_end() && self.rest.len() - self.searched < self.searched / 4 {
             return;
         }
-        let ChunkSummary { summary, state, used } =
-            reader.read(&self.rest, self.base, chunk.after, self.state.clone(), take);
+        let ChunkSummary { summary, state, used } = read(&self.rest, self.base, chunk.after, self.state.clone());
         self.rest.drain(..used);
         self.searched = self.rest.len();
         self.base += used as u64;
@@ -313,12 +313,12 @@ impl Joiner {
     }
 
     /// Whether the trace is over, and no more of the file need be read: text after a trace is counted.
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.state.end().is_some_and(|end| !matches!(end, End::Trailing { .. }))
     }
 
     /// All that was read beside the events.
-    fn into_summary(mut self) -> Summary {
+    pub(super) fn into_summary(mut self) -> Summary {
         self.summary.has_event_list = self.state.seen_events;
         let end = self.state.end().unwrap_or(End::Whole);
         self.summary.end(end, self.text_bytes, self.failure);
@@ -334,11 +334,11 @@ struct ChunkReader {
 
 /// What was read of a chunk beside its events.
 #[derive(Debug)]
-struct ChunkSummary {
-    summary: Summary,
+pub(super) struct ChunkSummary {
+    pub(super) summary: Summary,
     /// The state after the text that was used.
-    state: State,
-    used: usize,
+    pub(super) state: State,
+    pub(super) used: usize,
 }
 
 impl ChunkReader {
@@ -406,7 +406,7 @@ pub(super) struct Chunk {
     buffer: Buffer,
     /// The offset of its first byte in the file's text.
     base: u64,
-    pub(super) after: After,
+    after: After,
     /// The state in which it probably begins, if it can be read without knowing what is before it.
     start: Option<State>,
     /// What reading failed with, after this chunk.
@@ -414,7 +414,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    pub(super) fn text(&self) -> &[u8] {
+    fn text(&self) -> &[u8] {
         self.buffer.text()
     }
 
@@ -590,25 +590,6 @@ mod tests {
             assert_eq!(last_event(text.as_bytes(), 0), want, "{text}");
         }
         assert_eq!(last_event(br#"},{"ph":1}"#, 3), None);
-    }
-
-    #[test]
-    fn chunks_are_the_text() {
-        let event = r#"{"ph":"X","ts":1,"dur":1,"name":"a"},"#;
-        let text = format!("{{\"traceEvents\":[{}{{}}]}}", event.repeat(3 * CHUNK / event.len()));
-        let mut splitter = Splitter::new(text.as_bytes(), CHUNK);
-        let (mut all, mut numbers) = (Vec::new(), Vec::new());
-        while let Some(chunk) = splitter.next(Buffer::default()) {
-            assert_eq!(chunk.base, all.len() as u64);
-            assert!(chunk.start.is_some());
-            assert!(chunk.number == 0 || chunk.text().starts_with(br#"{"ph""#));
-            assert_eq!(chunk.number, numbers.len() as u64);
-            assert_eq!(!chunk.after.is_end(), all.len() + chunk.text().len() < text.len());
-            all.extend_from_slice(chunk.text());
-            numbers.push(chunk.number);
-        }
-        assert_eq!(all, text.as_bytes());
-        assert!(numbers.len() >= 3);
     }
 
     #[test]

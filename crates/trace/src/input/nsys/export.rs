@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Result};
 use tempfile::{NamedTempFile, TempPath};
 
-use super::tables::{Fields, TEXT_FACTOR, Table, Tables, corrupt};
+use super::tables::{Database, TEXT_FACTOR, Table, corrupt};
 use crate::error::Error;
 use crate::event::{ArgValue, HeaderField};
 use crate::input::containers::limit::{Budget, Limited, failure};
@@ -38,9 +38,7 @@ const RANKS: [(&str, &str); 3] =
 #[derive(Debug)]
 pub(super) struct Export {
     pub(super) name: String,
-    pub(super) connection: Connection,
-    pub(super) tables: Tables,
-    pub(super) bytes: u64,
+    pub(super) database: Database,
     /// Counts how much of it has been read, if it is the file itself: a copy was counted when it was made.
     taken: Option<Arc<AtomicU64>>,
     /// The temporary file, which is removed after the connection is closed.
@@ -67,10 +65,10 @@ impl Export {
         }
         let opened = connect(&path).and_then(|connection| {
             check_length(&connection, bytes)?;
-            Ok((Tables::read(&connection)?, connection))
+            Database::read(connection, bytes)
         });
-        let (tables, connection) = opened.map_err(|error| damaged(name, &error))?;
-        Ok(Export { name: name.to_owned(), connection, tables, bytes, taken, _copy: copy })
+        let database = opened.map_err(|error| damaged(name, &error))?;
+        Ok(Export { name: name.to_owned(), database, taken, _copy: copy })
     }
 
     /// The numbers of the processes that have rows in some tables, in order.
@@ -78,9 +76,8 @@ impl Export {
         let mut found = BTreeSet::new();
         let mut is_empty = true;
         for table in tables {
-            let of_table = self.tables.processes(&self.connection, table, self.bytes);
-            found.extend(of_table.map_err(|error| self.damaged(&error))?);
-            is_empty &= self.rows(table).map_err(|error| self.damaged(&error))? == 0;
+            found.extend(self.database.processes(table).map_err(|error| self.damaged(&error))?);
+            is_empty &= self.database.rows(table).map_err(|error| self.damaged(&error))? == 0;
         }
         if found.len() > PROCESSES {
             let message = format!("it names {} processes, more than {PROCESSES}", found.len());
@@ -93,15 +90,6 @@ impl Export {
         Ok(found)
     }
 
-    /// Calls `each` with every row of a table, of all processes, until that returns false.
-    pub(super) fn each(&self, table: &Table, each: impl FnMut(Fields<'_>) -> Result<bool>) -> Result<()> {
-        self.tables.each(&self.connection, table, None, self.bytes, each).map(drop)
-    }
-
-    pub(super) fn rows(&self, table: &Table) -> Result<u64> {
-        self.tables.rows(&self.connection, table)
-    }
-
     /// The error for a database that SQLite cannot read on.
     pub(super) fn damaged(&self, error: &rusqlite::Error) -> Error {
         damaged(&self.name, error)
@@ -110,7 +98,7 @@ impl Export {
     /// Reports which share of the export has been read.
     pub(super) fn report(&self, share: f64) {
         if let Some(taken) = &self.taken {
-            taken.store((self.bytes as f64 * share.clamp(0.0, 1.0)) as u64, Ordering::Relaxed);
+            taken.store((self.database.bytes as f64 * share.clamp(0.0, 1.0)) as u64, Ordering::Relaxed);
         }
     }
 
@@ -118,7 +106,7 @@ impl Export {
     /// several machines have the time of day, as other traces have.
     pub(super) fn start(&self) -> Result<i64> {
         let mut start = None;
-        self.each(&START, |row| {
+        self.database.each(&START, None, |row| {
             start = row.number(0);
             Ok(start.is_none())
         })?;
@@ -129,7 +117,7 @@ impl Export {
     pub(super) fn header(&self, is_alone: bool) -> Result<Vec<HeaderField>> {
         let mut header = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        self.each(&VERSION, |row| {
+        self.database.each(&VERSION, None, |row| {
             if let (Some(b"EXPORT_PRODUCT_VERSION"), Some(version)) = (row.bytes(0), row.bytes(1)) {
                 let key = "metadata.nsight_systems_version".to_owned();
                 header.push(HeaderField { key, value: ArgValue::Text(text(version)) });
@@ -140,7 +128,7 @@ impl Export {
             return Ok(header);
         }
         let mut variables = Vec::new();
-        self.each(&RECORDED, |row| {
+        self.database.each(&RECORDED, None, |row| {
             let is_variable = row.bytes(0).is_some_and(|name| name.ends_with(ENVIRONMENT.as_bytes()));
             variables.extend(row.bytes(1).filter(|_| is_variable).map(text));
             Ok(true)
@@ -166,7 +154,7 @@ fn damaged(name: &str, error: &rusqlite::Error) -> Error {
 
 /// Copies a source to a temporary file, as text of the budget.
 fn copy(source: Source, budget: &Budget) -> io::Result<(TempPath, Unfinished)> {
-    let mut text = Limited::new(source.into_bytes(), budget.clone());
+    let mut text = Limited::new(source, budget.clone());
     let mut file = NamedTempFile::new()?;
     let unfinished = Unfinished::at(file.path());
     io::copy(&mut text, file.as_file_mut())?;
@@ -228,11 +216,11 @@ pub(super) struct Strings<'e> {
 impl<'e> Strings<'e> {
     pub(super) fn new(export: &'e Export) -> Result<Self> {
         let sql = "SELECT max(pk) FROM pragma_table_info(?1) WHERE name = 'id'";
-        let key: Option<i64> = export.connection.query_row(sql, [STRINGS.name], |row| row.get(0))?;
+        let key: Option<i64> = export.database.connection.query_row(sql, [STRINGS.name], |row| row.get(0))?;
         let is_whole = key != Some(1);
         let mut known = Known::default();
         if is_whole {
-            export.each(&STRINGS, |row| {
+            export.database.each(&STRINGS, None, |row| {
                 if let Some(id) = row.number(0) {
                     known.entry(id).or_insert_with(|| row.bytes(1).and_then(text));
                 }
@@ -250,12 +238,13 @@ impl<'e> Strings<'e> {
         if self.is_whole {
             return Ok(None);
         }
-        let mut statement = self.export.connection.prepare_cached("SELECT value FROM StringIds WHERE id = ?1")?;
+        let mut statement =
+            self.export.database.connection.prepare_cached("SELECT value FROM StringIds WHERE id = ?1")?;
         let bytes = |row: &rusqlite::Row<'_>| Ok(row.get_ref(0)?.as_bytes().ok().and_then(text));
         let found = statement.query_row([id], bytes).optional()?.flatten();
         self.bytes += found.as_ref().map_or(0, |text| text.len() as u64);
         // Texts that share their pages come from a damaged file.
-        if self.bytes > self.export.bytes.saturating_mul(TEXT_FACTOR) {
+        if self.bytes > self.export.database.bytes.saturating_mul(TEXT_FACTOR) {
             return Err(corrupt("StringIds has more text than the file has bytes"));
         }
         self.known.insert(id, found.clone());
@@ -300,7 +289,7 @@ struct Frame {
 impl Chains {
     pub(super) fn read(export: &Export) -> Result<Self> {
         let mut frames = Vec::new();
-        export.each(&CHAINS, |row| {
+        export.database.each(&CHAINS, None, |row| {
             let depth = row.number(1).filter(|depth| (0..=DEEPEST).contains(depth));
             let chain = row.number(0).and_then(|chain| u32::try_from(chain).ok());
             if let (Some(chain), Some(depth), Some(symbol)) = (chain, depth, row.number(2)) {

@@ -27,10 +27,10 @@ use std::rc::Rc;
 
 pub use process::Process;
 
-use crate::event::{Format, Support, Writer};
+use crate::event::{Format, Shard, Support, Writer};
 use crate::input::containers::Turn;
 use crate::input::others;
-use crate::input::reader::{File, Fit, Reading, Refusal, Shard, Summary, TraceReader};
+use crate::input::reader::{File, Fit, Reading, Refusal, Summary, TraceReader};
 use export::{Export, STRINGS};
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -56,11 +56,11 @@ impl TraceReader for Process {
     /// The processes by number: the users of a GPU or, if there are none, what has ranges.
     fn open(file: File<'_>) -> Result<Vec<Self>, Refusal> {
         let export = Export::open(file.name, file.source, file.budget)?;
-        if let Some(format) = others::recognise_tables(&export.tables.names()) {
+        if let Some(format) = others::recognise_tables(&export.database.names()) {
             return Err(Refusal::Other(format));
         }
         let not_a_trace = |what: String| Err(Refusal::NotATrace(what));
-        if !export.tables.has(STRINGS.name) {
+        if !export.database.has(STRINGS.name) {
             return not_a_trace(format!(
                 "this is an SQLite database, but not an export of Nsight Systems: it has no table {}",
                 STRINGS.name

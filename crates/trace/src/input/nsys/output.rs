@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::damage::{Damage, DamageReport};
-use crate::event::{ArgList, Event, EventIds, Id, Kind, Text, TrackDescription, TrackKey, TrackOwner};
-use crate::input::reader::Shard;
+use crate::event::{ArgList, Event, EventIds, Id, Kind, Shard, Text, TrackDescription, TrackKey, TrackOwner};
 use crate::time::Ns;
 
 /// How many events make a batch.
@@ -97,27 +96,14 @@ impl<'s, S: Shard, F: FnMut(S::Batch) -> bool> Output<'s, S, F> {
         (device, stream)
     }
 
-    fn name_at(&mut self, (pid, tid): (Id<'_>, Id<'_>), kind: Kind<'_>) {
-        let (thread_time, args) = ((None, None), &ArgList::default());
-        let event = Event {
-            kind,
-            ts: Ns::ZERO,
-            pid,
-            tid,
-            name: None,
-            category: None,
-            ids: EventIds::NONE,
-            thread_time,
-            bind: None,
-            args,
-        };
-        self.shard.add(&event, NO_OFFSET);
+    fn name_at(&mut self, place: (Id<'_>, Id<'_>), kind: Kind<'_>) {
+        self.shard.add(&Event::new(kind, Ns::ZERO, place, &ArgList::default()), NO_OFFSET);
         self.hand_on();
     }
 
     fn add(
         &mut self,
-        (pid, tid): (Id<'_>, Id<'_>),
+        place: (Id<'_>, Id<'_>),
         ts: Ns,
         kind: Kind<'_>,
         Named { name, category }: Named<'_>,
@@ -126,16 +112,10 @@ impl<'s, S: Shard, F: FnMut(S::Batch) -> bool> Output<'s, S, F> {
     ) {
         self.events += 1;
         let event = Event {
-            kind,
-            ts,
-            pid,
-            tid,
             name: Some(name).filter(|name| !name.is_empty()).map(text),
             category: Some(text(category)),
             ids,
-            thread_time: (None, None),
-            bind: None,
-            args: &self.args,
+            ..Event::new(kind, ts, place, &self.args)
         };
         match track {
             Some(track) => self.shard.add_on(track, &event, NO_OFFSET),

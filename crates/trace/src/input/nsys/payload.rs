@@ -61,7 +61,7 @@ impl Payloads {
     pub(super) fn read(export: &Export) -> Result<Self> {
         let mut payloads = Payloads::default();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        export.each(&ENTRIES, |row| {
+        export.database.each(&ENTRIES, None, |row| {
             let key = (row.number(0).unwrap_or(0), row.number(1).unwrap_or(0));
             payloads.domains.insert(key.0);
             // The first field has no offset.
@@ -74,7 +74,7 @@ impl Payloads {
             }
             Ok(true)
         })?;
-        export.each(&ENUMS, |row| {
+        export.database.each(&ENUMS, None, |row| {
             let key = (row.number(0).unwrap_or(0), row.number(1).unwrap_or(0));
             if let (Some(name), Some(value)) = (row.bytes(2), row.number(3)) {
                 payloads.words.entry(key).or_default().insert(value, text(name));
@@ -196,85 +196,4 @@ fn value(kind: i64, bytes: &[u8]) -> Option<Number> {
 /// The number in this many bytes, the lowest first.
 fn number(bytes: &[u8], length: usize) -> Option<u64> {
     Some(bytes.get(..length)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn payloads() -> Payloads {
-        let entry = |kind, name: &str, offset| Entry { kind, name: name.to_owned(), offset };
-        let entries = [
-            (0, entry(18, "NCCL communicator ID", 0)),
-            (1, entry(22, "Message size [bytes]", 8)),
-            (2, entry(OWN_TYPES + 16, "Reduction operation", 16)),
-            (3, entry(5, "Peer rank", 20)),
-        ];
-        let words = HashMap::from([(2, "Max".to_owned())]);
-        Payloads {
-            schemas: HashMap::from([((1, 7), BTreeMap::from(entries))]),
-            words: HashMap::from([((1, OWN_TYPES + 16), words)]),
-            domains: HashSet::from([1]),
-        }
-    }
-
-    fn blob(schema: u64, claimed: u64, payload: &[u8]) -> Vec<u8> {
-        let mut bytes: Vec<u8> =
-            [1, schema, claimed, claimed + 32].iter().flat_map(|word| word.to_le_bytes()).collect();
-        bytes.extend(payload);
-        bytes
-    }
-
-    fn rows(args: &ArgList) -> Vec<(String, ArgValue<String>)> {
-        args.iter().map(|(key, _, value)| (key.to_owned(), value.map(str::to_owned))).collect()
-    }
-
-    #[test]
-    fn payloads_are_read_by_their_schema() {
-        let mut payload = Vec::new();
-        payload.extend(0xa1b2_c3d4_e5f6_0718_u64.to_le_bytes());
-        payload.extend(4096_u64.to_le_bytes());
-        payload.extend(2_i32.to_le_bytes());
-        payload.extend((-1_i32).to_le_bytes());
-        let mut args = ArgList::default();
-        assert!(payloads().binary(1, &blob(7, 24, &payload), &mut args));
-        let text = |text: &str| ArgValue::Text(text.to_owned());
-        let want = [
-            ("args.NCCL communicator ID", text("0xa1b2c3d4e5f60718")),
-            ("args.Message size [bytes]", ArgValue::Int(4096)),
-            ("args.Reduction operation", text("Max")),
-            ("args.Peer rank", ArgValue::Int(-1)),
-        ];
-        assert_eq!(rows(&args), want.map(|(key, value)| (key.to_owned(), value)));
-    }
-
-    /// A wrong length, an unknown schema, and too few bytes.
-    #[test]
-    fn other_bytes_are_not_read() {
-        let mut args = ArgList::default();
-        for bytes in [blob(7, 25, &[0; 24]), blob(8, 24, &[0; 24]), vec![0; 31], Vec::new()] {
-            assert!(!payloads().binary(1, &bytes, &mut args), "{bytes:?}");
-        }
-        assert!(args.is_empty());
-        assert!(payloads().binary(1, &blob(7, 9, &[1; 9]), &mut args));
-        assert_eq!(args.len(), 1, "one field fits");
-    }
-
-    #[test]
-    fn json_has_names_itself() {
-        let mut args = ArgList::default();
-        let text = br#"{"NCCL communicator ID": 18, "Message size [bytes]": 64, "x": [1], "half": 0.5, "none": null}"#;
-        assert!(json(text, &mut args));
-        let mut found = rows(&args);
-        found.sort_by(|a, b| a.0.cmp(&b.0));
-        let text = |text: &str| ArgValue::Text(text.to_owned());
-        let want = [
-            ("args.Message size [bytes]", ArgValue::Int(64)),
-            ("args.NCCL communicator ID", text("0x12")),
-            ("args.half", ArgValue::Real(0.5)),
-            ("args.x", text("[1]")),
-        ];
-        assert_eq!(found, want.map(|(key, value)| (key.to_owned(), value)));
-        assert!(!json(b"[1]", &mut args));
-    }
 }

@@ -14,8 +14,8 @@ use super::payload::{self, Payloads};
 use super::tables::{Fields, Owner, Table};
 use crate::damage::Damage;
 use crate::error::Error;
-use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, EventsOf, KeySet, Kind, Scope};
-use crate::input::reader::{Shard, Summary};
+use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, EventsOf, KeySet, Kind, Scope, Shard};
+use crate::input::reader::Summary;
 use crate::names::args::{CORRELATION, GRAPH_ID, GRAPH_NODE_ID, in_table};
 
 const PROCESSES: Table = Table { name: "PROCESSES", columns: &["globalPid", "name"], process: Some("globalPid") };
@@ -131,10 +131,11 @@ impl<'e, S: Shard, F: FnMut(S::Batch) -> bool> Reader<'e, S, F> {
         // An export has no arguments that a comparison of collectives needs.
         let wants_args = !matches!(wanted, ArgsWanted::Keys(KeySet { of: EventsOf::Collectives, .. }));
         let (at, count) = *place;
-        let bytes = export.bytes / count + if at == 0 { export.bytes % count } else { 0 };
+        let all = export.database.bytes;
+        let bytes = all / count + if at == 0 { all % count } else { 0 };
         let mut rows: u64 = 0;
         for table in &TABLES {
-            rows = rows.saturating_add(export.rows(table)?);
+            rows = rows.saturating_add(export.database.rows(table)?);
         }
         Ok(Reader {
             export,
@@ -177,7 +178,7 @@ impl<'e, S: Shard, F: FnMut(S::Batch) -> bool> Reader<'e, S, F> {
             return Ok(0);
         }
         let (export, owner) = (self.export, Owner { id: self.id, is_only: self.place.1 == 1 });
-        export.tables.each(&export.connection, table, Some(owner), export.bytes, |row| {
+        export.database.each(table, Some(owner), |row| {
             read(self, &row)?;
             self.rows.0 += 1;
             if self.rows.0.is_multiple_of(REPORTED) {

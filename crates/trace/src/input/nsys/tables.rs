@@ -33,60 +33,63 @@ pub(super) struct Owner {
 pub(super) const TEXT_FACTOR: u64 = 2;
 
 #[derive(Debug)]
-pub(super) struct Tables(HashMap<String, HashSet<String>>);
+pub(super) struct Database {
+    pub(super) connection: Connection,
+    /// The columns of each table.
+    tables: HashMap<String, HashSet<String>>,
+    /// The file's size.
+    pub(super) bytes: u64,
+}
 
 const LIST: &str = "SELECT t.name, c.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c \
                     WHERE t.type = 'table' AND t.sql NOT LIKE 'CREATE VIRTUAL%'";
 
-impl Tables {
-    pub(super) fn read(connection: &Connection) -> Result<Self> {
+impl Database {
+    pub(super) fn read(connection: Connection, bytes: u64) -> Result<Self> {
         let mut tables: HashMap<String, HashSet<String>> = HashMap::new();
-        let mut statement = connection.prepare(LIST)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            tables.entry(row.get(0)?).or_default().insert(row.get(1)?);
-        }
-        Ok(Tables(tables))
+        connection.prepare(LIST)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.try_for_each(|row| {
+            let (table, column) = row?;
+            tables.entry(table).or_default().insert(column);
+            Ok::<_, rusqlite::Error>(())
+        })?;
+        Ok(Database { connection, tables, bytes })
     }
 
     pub(super) fn names(&self) -> Vec<&str> {
-        self.0.keys().map(String::as_str).collect()
+        self.tables.keys().map(String::as_str).collect()
     }
 
     pub(super) fn has(&self, table: &str) -> bool {
-        self.0.contains_key(table)
+        self.tables.contains_key(table)
     }
 
     /// The column with the process of a row. Before 2020 kernels had none: they belong to every process.
     fn process(&self, table: &Table) -> Option<&'static str> {
-        table.process.filter(|column| self.0.get(table.name).is_some_and(|columns| columns.contains(*column)))
+        table.process.filter(|column| self.tables.get(table.name).is_some_and(|columns| columns.contains(*column)))
     }
 
     /// The statement that reads a table, in the order of the file; the process comes after the columns. `None` if there is no such table.
     fn select(&self, table: &Table) -> Option<String> {
-        let there = self.0.get(table.name)?;
+        let there = self.tables.get(table.name)?;
         let column = |name: &str| if there.contains(name) { format!("\"{name}\"") } else { "NULL".to_owned() };
         let columns: Vec<String> = table.columns.iter().copied().chain(self.process(table)).map(column).collect();
         Some(format!("SELECT {} FROM \"{}\" ORDER BY rowid", columns.join(", "), table.name))
     }
 
-    /// Calls `each` with every row of a table, of one process if one is given, until that returns false. `bytes` is the file's size. Returns
-    /// how many rows were left out because they name no process, and there are several.
+    /// Calls `each` with every row of a table, of one process if one is given, until that returns false. Returns how many rows were left out because they name no process, and there are several.
     pub(super) fn each(
         &self,
-        connection: &Connection,
         table: &Table,
         owner: Option<Owner>,
-        bytes: u64,
         mut each: impl FnMut(Fields<'_>) -> Result<bool>,
     ) -> Result<u64> {
         let Some(select) = self.select(table) else { return Ok(0) };
         let owner = owner.filter(|_| self.process(table).is_some());
-        let mut statement = connection.prepare(&select)?;
+        let mut statement = self.connection.prepare(&select)?;
         let (mut rows, mut count, mut of_none, text) = (statement.query([])?, 0, 0, Cell::new(0));
         while let Some(row) = rows.next()? {
             count += 1;
-            if count > bytes {
+            if count > self.bytes {
                 return Err(corrupt(&format!("{} has more rows than the file has bytes", table.name)));
             }
             let fields = Fields { row, text: &text };
@@ -99,7 +102,7 @@ impl Tables {
             if is_own && !each(fields)? {
                 break;
             }
-            if text.get() > bytes.saturating_mul(TEXT_FACTOR) {
+            if text.get() > self.bytes.saturating_mul(TEXT_FACTOR) {
                 return Err(corrupt(&format!("{} has more text than the file has bytes", table.name)));
             }
         }
@@ -107,11 +110,11 @@ impl Tables {
     }
 
     /// The numbers of the processes of a table's rows; empty if it has no column for them.
-    pub(super) fn processes(&self, connection: &Connection, table: &Table, bytes: u64) -> Result<BTreeSet<i64>> {
+    pub(super) fn processes(&self, table: &Table) -> Result<BTreeSet<i64>> {
         let mut found = BTreeSet::new();
         let only_process = Table { columns: &[], ..*table };
         if self.process(table).is_some() {
-            self.each(connection, &only_process, None, bytes, |row| {
+            self.each(&only_process, None, |row| {
                 found.extend(row.process(&only_process));
                 Ok(true)
             })?;
@@ -120,12 +123,12 @@ impl Tables {
     }
 
     /// At most how many rows a table has: its highest row number.
-    pub(super) fn rows(&self, connection: &Connection, table: &Table) -> Result<u64> {
+    pub(super) fn rows(&self, table: &Table) -> Result<u64> {
         if !self.has(table.name) {
             return Ok(0);
         }
         let sql = format!("SELECT max(rowid) FROM \"{}\"", table.name);
-        let highest: Option<i64> = connection.query_row(&sql, [], |row| row.get(0))?;
+        let highest: Option<i64> = self.connection.query_row(&sql, [], |row| row.get(0))?;
         Ok(highest.and_then(|highest| u64::try_from(highest).ok()).unwrap_or(0))
     }
 }
@@ -174,19 +177,17 @@ mod tests {
 
     const ROWS: Table = Table { name: "rows", columns: &["value"], process: Some("globalTid") };
 
-    fn database() -> (Connection, Tables) {
+    fn database(bytes: u64) -> Database {
         let connection = Connection::open_in_memory().unwrap();
         let sql = "CREATE TABLE rows (value TEXT, globalTid INTEGER);
                    INSERT INTO rows VALUES ('abcd', 1 << 24), ('abcd', 2 << 24), ('abcd', NULL), ('abcd', 'x')";
         connection.execute_batch(sql).unwrap();
-        let tables = Tables::read(&connection).unwrap();
-        (connection, tables)
+        Database::read(connection, bytes).unwrap()
     }
 
     fn count(owner: Option<Owner>, bytes: u64) -> Result<u64> {
-        let (connection, tables) = database();
         let mut found = 0;
-        tables.each(&connection, &ROWS, owner, bytes, |row| {
+        database(bytes).each(&ROWS, owner, |row| {
             found += u64::from(row.bytes(0).is_some());
             Ok(true)
         })?;
@@ -195,8 +196,7 @@ mod tests {
 
     #[test]
     fn rows_that_name_no_process_are_of_the_only_one() {
-        let (connection, tables) = database();
-        assert_eq!(tables.processes(&connection, &ROWS, 100).unwrap(), BTreeSet::from([1, 2]));
+        assert_eq!(database(100).processes(&ROWS).unwrap(), BTreeSet::from([1, 2]));
         for (owner, want) in [
             (None, 4),
             (Some(Owner { id: 1, is_only: false }), 1),

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::messages::{ARRAY, Content, DICT, DebugAnnotation, NestedValue, SourceLocation, TrackEvent};
 use super::state::{Lookup, Table};
 use super::wire::Malformed;
-use crate::event::ids::{IdArg, IdSource, IdValue};
+use crate::event::ids::{IdArg, IdValue};
 use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, Keep};
 use crate::input::json::flatten_value_of;
 use crate::names::category::CategoryKind;
@@ -75,7 +75,7 @@ impl Annotations {
                 self.top(&annotation, names)?;
             }
         }
-        let Some((set, present)) = keys else { return Ok(EventIds::read(kind, &mut found)) };
+        let Some((set, present)) = keys else { return Ok(found.event_ids(kind)) };
         // Here a key that only has to be there comes with its value, which is bounded as all annotations are.
         let values = if keep == Keep::Keys || is_marked { set.keys } else { &[] };
         let present = if kind == CategoryKind::Cpu { present } else { &[] };
@@ -88,7 +88,7 @@ impl Annotations {
                 }
             }
         }
-        Ok(EventIds::read(kind, &mut found))
+        Ok(found.event_ids(kind))
     }
 
     /// Adds the source location and the correlation id, if all arguments are wanted. Perfetto's fields for Chrome's events are skipped.
@@ -287,6 +287,10 @@ fn annotation<'a>(message: &'a [u8], names: &Lookup<'a>) -> Result<DebugAnnotati
 struct Ids([Option<i64>; IdArg::COUNT]);
 
 impl Ids {
+    fn event_ids(&self, kind: CategoryKind) -> EventIds {
+        EventIds::read(kind, |arg| self.0[arg as usize].map_or(IdValue::Missing, IdValue::Number))
+    }
+
     /// Takes an annotation. If there are several with one name, the first wins.
     fn see(&mut self, name: &[u8], value: Content<'_>) {
         let Some(arg) = IdArg::of_key(name) else { return };
@@ -299,12 +303,6 @@ impl Ids {
         };
         let known = &mut self.0[arg as usize];
         *known = known.or(number);
-    }
-}
-
-impl IdSource for Ids {
-    fn value(&mut self, arg: IdArg) -> IdValue {
-        self.0[arg as usize].map_or(IdValue::Missing, IdValue::Number)
     }
 }
 

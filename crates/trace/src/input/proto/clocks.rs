@@ -193,9 +193,6 @@ fn in_ns(units: u64, multiplier: u64) -> i64 {
 mod tests {
     use super::*;
 
-    /// `BUILTIN_CLOCK_MONOTONIC`
-    const MONOTONIC: u64 = 3;
-
     /// A snapshot of clocks: number, time, further fields. All numbers are below 128.
     fn snapshot(clocks: &[(u8, u8, &[u8])]) -> Vec<u8> {
         let clock = |(number, time, more): &(u8, u8, &[u8])| {
@@ -203,48 +200,6 @@ mod tests {
             [&[0x0a, message.len() as u8], &message[..]].concat()
         };
         clocks.iter().flat_map(clock).collect()
-    }
-
-    #[test]
-    fn times_are_converted_from_clock_to_clock() {
-        let mut clocks = Clocks::default();
-        let monotonic = Some(Clock::new(MONOTONIC, 1));
-        assert_eq!(clocks.on_trace(None, 7), Some(7));
-        assert_eq!(clocks.on_trace(monotonic, 7), None);
-        clocks.snapshot(&snapshot(&[(6, 100, &[]), (3, 50, &[])]), 1).unwrap();
-        clocks.snapshot(&snapshot(&[(6, 120, &[]), (3, 60, &[])]), 1).unwrap();
-        // Before the first snapshot, between the two, and from the second on.
-        assert_eq!([40, 59, 60].map(|ns| clocks.on_trace(monotonic, ns)), [Some(90), Some(109), Some(120)]);
-        // Through another clock.
-        clocks.snapshot(&snapshot(&[(3, 50, &[]), (1, 10, &[])]), 1).unwrap();
-        assert_eq!(clocks.on_trace(Some(Clock::new(1, 1)), 12), Some(102));
-        assert_eq!(clocks.on_trace(Some(Clock::new(9, 1)), 12), None);
-    }
-
-    #[test]
-    fn a_sequences_clock_may_be_incremental() {
-        let mut clocks = Clocks::default();
-        // Clock 64, incremental, in units of 10 ns.
-        clocks.snapshot(&snapshot(&[(6, 100, &[]), (64, 5, &[0x18, 1, 0x20, 10])]), 3).unwrap();
-        let clock = Some(Clock::new(64, 3));
-        assert_eq!([clocks.ns(clock, 1), clocks.ns(clock, 2)], [60, 80]);
-        assert_eq!(clocks.on_trace(clock, 80), Some(130));
-        assert_eq!(clocks.ns(Some(Clock::new(64, 4)), 2), 2, "another sequence's");
-    }
-
-    /// A clock that went backwards may be a target and not a source; the trace's own clock cannot go backwards.
-    #[test]
-    fn clocks_that_go_backwards_are_no_source() {
-        let mut clocks = Clocks::default();
-        let realtime = Some(Clock::new(1, 1));
-        clocks.snapshot(&snapshot(&[(6, 100, &[]), (1, 90, &[])]), 1).unwrap();
-        assert_eq!(clocks.on_trace(realtime, 95), Some(105));
-        clocks.snapshot(&snapshot(&[(6, 110, &[]), (1, 80, &[])]), 1).unwrap();
-        assert_eq!(clocks.on_trace(realtime, 95), None);
-        let monotonic = Some(Clock::new(MONOTONIC, 1));
-        clocks.snapshot(&snapshot(&[(6, 100, &[]), (3, 50, &[])]), 1).unwrap();
-        assert_eq!(clocks.snapshot(&snapshot(&[(6, 90, &[]), (3, 60, &[])]), 1), Ok(false));
-        assert_eq!(clocks.on_trace(monotonic, 65), Some(115));
     }
 
     /// A refused snapshot changes nothing.

@@ -5,10 +5,10 @@ use super::reader::Stream;
 use super::wire::{Head, Stop};
 use crate::damage::Damage;
 use crate::error::Error;
-use crate::event::{Format, Kind, Support, TrackItem, Writer};
+use crate::event::{Format, Kind, Shard, Support, TrackItem, Writer};
 use crate::input::containers::Turn;
 use crate::input::containers::source::is_utf8;
-use crate::input::reader::{File, Fit, Reading, Refusal, Shard, Summary, TraceReader, source_failure};
+use crate::input::reader::{File, Fit, Reading, Refusal, Summary, TraceReader, source_failure};
 
 const BATCH: usize = 1 << 16;
 

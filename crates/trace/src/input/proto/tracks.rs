@@ -281,7 +281,7 @@ fn text(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{ArgList, EventIds, Id, Kind};
+    use crate::event::{ArgList, Id, Kind};
     use crate::time::Ns;
 
     /// However many operations share a category and a name, each text is kept once.
@@ -289,18 +289,9 @@ mod tests {
     fn operations_share_their_texts() {
         let mut descriptors = Descriptors::default();
         let text = |raw| Some(Text { raw, decode: String::from_utf8_lossy });
-        let event = Event {
-            kind: Kind::Begin,
-            ts: Ns(1),
-            pid: Id::Absent,
-            tid: Id::Absent,
-            name: text(b"name"),
-            category: text(b"category"),
-            ids: EventIds::NONE,
-            thread_time: (None, None),
-            bind: None,
-            args: &ArgList::default(),
-        };
+        let (place, args) = ((Id::Absent, Id::Absent), &ArgList::default());
+        let (name, category) = (text(b"name"), text(b"category"));
+        let event = Event { name, category, ..Event::new(Kind::Begin, Ns(1), place, args) };
         for id in 0..100 {
             let operation = Operation { id, is_local: false, scope: Some(b"scope"), goes_by_name: false };
             let track = descriptors.elsewhere(TrackKey::Uuid(0), Elsewhere::Operation(operation), &event);
