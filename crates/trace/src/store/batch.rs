@@ -67,21 +67,20 @@ impl Collect for Shard {
         let mut name = event.name.map_or(StringId::NULL, |name| self.strings.intern_text(name));
         let category = event.category.map_or(StringId::NULL, |category| self.category(category));
         let Some((kind, value)) = raw_kind(&event.kind) else { return self.metadata(event, thread) };
-        let of = match &event.kind {
-            Kind::Instant(Scope::Process) => Some((TrackOf::Instants(Some(thread)), StringId::NULL)),
-            Kind::Instant(Scope::Global) => Some((TrackOf::Instants(None), StringId::NULL)),
+        let changes = &mut self.batch.changes;
+        let track = match &event.kind {
+            Kind::Instant(Scope::Process) => {
+                self.tracks.other(TrackOf::Instants(Some(thread)), StringId::NULL, changes)
+            }
+            Kind::Instant(Scope::Global) => self.tracks.other(TrackOf::Instants(None), StringId::NULL, changes),
             Kind::AsyncBegin(id) | Kind::AsyncEnd(id) | Kind::AsyncInstant(id) => {
                 let category = event.category.map(|category| category.decoded()).unwrap_or_default();
                 // The ids of other operations are unique in the whole trace.
                 let its_thread = id.per_process.then_some(thread);
-                Some((TrackOf::Operation(its_thread, format!("{category}\0{}", id.id)), name))
+                let of = TrackOf::Operation(its_thread, format!("{category}\0{}", id.id));
+                self.tracks.other(of, name, changes)
             }
-            _ => None,
-        };
-        let changes = &mut self.batch.changes;
-        let track = match of {
-            None => self.tracks.of_thread(thread, changes),
-            Some((of, name)) => self.tracks.other(of, name, changes),
+            _ => self.tracks.of_thread(thread, changes),
         };
         let may_not_be_nameless = matches!(
             event.kind,
