@@ -25,7 +25,6 @@ pub trait Answer {
     /// The names of the inputs; `None` if the answer's own data names them.
     fn inputs(&self) -> Option<&str>;
 
-    /// What all forms say.
     fn document(&self) -> Document;
 
     /// Everything, for programs.

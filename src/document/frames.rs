@@ -84,25 +84,6 @@ fn without_folders(frame: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attribution::call_tree::CallPath;
-
-    #[test]
-    fn parts_of_a_stack_are_marked() {
-        let path = |frames: &[&str]| CallPath { frames: frames.iter().map(|f| (*f).to_owned()).collect() };
-        let frames = vec!["replay".to_owned(), "cudaGraphLaunch".to_owned()];
-        let replayed = StackKey { frames, captured: Some(path(&["model", "launch"])), ..StackKey::default() };
-        let captured = StackKey { frames: Vec::new(), ..replayed.clone() };
-        let hop = StackKey { captured: None, thread: Some("pt_autograd_".to_owned()), ..replayed.clone() };
-        let backward = StackKey { forward: Some(path(&["aten::mul"])), ..hop.clone() };
-        for (key, want) in [
-            (&replayed, "[graph capture] model launch [graph replay] replay cudaGraphLaunch"),
-            (&captured, "[graph capture] model launch"),
-            (&hop, "[thread pt_autograd_] replay cudaGraphLaunch"),
-            (&backward, "[forward] aten::mul [backward on thread pt_autograd_] replay cudaGraphLaunch"),
-        ] {
-            assert_eq!(lines(key).join(" "), want);
-        }
-    }
 
     #[test]
     fn frames_lose_their_folders_first() {

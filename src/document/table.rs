@@ -501,7 +501,7 @@ fn gap(columns: &[Shown]) -> &'static str {
     if columns.iter().flat_map(|column| &column.cells).any(|cell| cell.contains('\n')) { "\n" } else { "" }
 }
 
-fn keep<T>(items: &mut Vec<T>, kept: &[bool]) {
+pub(super) fn keep<T>(items: &mut Vec<T>, kept: &[bool]) {
     let mut kept = kept.iter();
     items.retain(|_| kept.next() == Some(&true));
 }

@@ -69,32 +69,3 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
         .min()
         .map(|(_, known)| known)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn suggestions_come_near() {
-        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let tables = BTreeMap::from([
-            ("slice".to_owned(), list(&["id", "ts", "name"])),
-            ("thread".to_owned(), list(&["utid", "tid", "named_at"])),
-        ]);
-        let catalog = Catalog { tables, functions: list(&["regexp_extract"]) };
-        for (message, want) in [
-            ("no such table: slces", Some("slice")),
-            ("no such table: main.slise", Some("slice")),
-            ("no such column: nmae", Some("name")),
-            ("no such column: s.nam", Some("name")),
-            ("no such column: utdi", Some("utid")),
-            ("no such column: nme - should this be a string literal in single-quotes?", Some("name")),
-            ("no such function: regex_extract", Some("regexp_extract")),
-            ("no such table: absolutely_not", None),
-            ("no such module: x", None),
-            ("syntax error", None),
-        ] {
-            assert_eq!(catalog.nearest(message, "SELECT s.nam FROM slice s"), want, "{message}");
-        }
-    }
-}

@@ -1,8 +1,9 @@
-//! SQL functions over the store, of names and of numbers. `text_functions` has those of texts.
+//! SQL functions over the store, of names and of numbers, and aggregates that SQLite lacks: the median and the standard deviation of numbers, for
+//! the columns of `nsys stats`, and percentiles. `text_functions` has the functions of texts.
 
 use std::sync::Arc;
 
-use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Error, Result};
 
@@ -10,6 +11,7 @@ use crate::attribution::selection::{OwnFamilies, Wanted};
 use crate::event::ArgValue;
 use crate::id::SliceId;
 use crate::names::steps::{self, ANNOTATION};
+use crate::statistics;
 use crate::store::Store;
 use crate::time::Ns;
 
@@ -64,6 +66,14 @@ pub(super) fn register(connection: &Connection, store: &Arc<Store>) -> Result<()
             Ok(both.map(|(a, b)| function(a, b)).filter(is_value))
         };
         connection.create_scalar_function(*name, 2, PURE, of_two)?;
+    }
+    let median = Statistic { name: "median", value: |numbers, _| statistics::median(numbers.iter().copied()) };
+    let stddev = Statistic { name: "stddev", value: |numbers, _| statistics::std_dev(numbers.iter().copied()) };
+    // As SQLite's extension of this name has it: the number below which that percentage of all are, between two of them in proportion.
+    let percentile =
+        Statistic { name: "percentile", value: |numbers, percent| statistics::quantile(numbers, percent / 100.0) };
+    for (statistic, arguments) in [(median, 1), (stddev, 1), (percentile, 2)] {
+        connection.create_aggregate_function(statistic.name, arguments, PURE, statistic)?;
     }
     Ok(())
 }
@@ -174,6 +184,47 @@ fn to_timecode(context: &Context<'_>) -> Result<Value> {
     let [hours, minutes, seconds] = [ns / 3_600_000_000_000, ns / 60_000_000_000 % 60, ns / 1_000_000_000 % 60];
     let [ms, us, ns] = [ns / 1_000_000 % 1000, ns / 1000 % 1000, ns % 1000];
     Ok(Value::Text(format!("{hours:02}:{minutes:02}:{seconds:02} {ms:03} {us:03} {ns:03}")))
+}
+
+/// A statistic of all numbers of a group.
+struct Statistic {
+    name: &'static str,
+    /// How it follows from the numbers, of which there is at least one, and from the second argument.
+    value: fn(&[f64], f64) -> f64,
+}
+
+impl Statistic {
+    /// A number among the arguments; `None` for NULL.
+    fn number(&self, context: &Context<'_>, at: usize) -> Result<Option<f64>> {
+        match context.get_raw(at) {
+            ValueRef::Null => Ok(None),
+            ValueRef::Integer(number) => Ok(Some(number as f64)),
+            ValueRef::Real(number) => Ok(Some(number)),
+            ValueRef::Text(_) | ValueRef::Blob(_) => Err(failed(self.name, "the argument is not a number")),
+        }
+    }
+}
+
+impl Aggregate<(Vec<f64>, f64), Option<f64>> for Statistic {
+    fn init(&self, _: &mut Context<'_>) -> Result<(Vec<f64>, f64)> {
+        Ok((Vec::new(), 0.0))
+    }
+
+    fn step(&self, context: &mut Context<'_>, (numbers, percent): &mut (Vec<f64>, f64)) -> Result<()> {
+        if context.len() > 1 {
+            *percent = self.number(context, 1)?.unwrap_or(f64::NAN);
+            if !(0.0..=100.0).contains(percent) {
+                return Err(failed(self.name, "the second argument is not between 0 and 100"));
+            }
+        }
+        numbers.extend(self.number(context, 0)?);
+        Ok(())
+    }
+
+    fn finalize(&self, _: &mut Context<'_>, state: Option<(Vec<f64>, f64)>) -> Result<Option<f64>> {
+        let some = state.filter(|(numbers, _)| !numbers.is_empty());
+        Ok(some.map(|(numbers, percent)| (self.value)(&numbers, percent)))
+    }
 }
 
 #[cfg(test)]

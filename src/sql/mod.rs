@@ -4,7 +4,6 @@
 //! connection is an ordinary in-memory one. PerfettoSQL's views (`views.sql`), scalar functions and table-valued functions exist too.
 
 pub mod absent;
-mod aggregates;
 mod call_tables;
 pub mod catalog;
 mod engine;
@@ -102,7 +101,6 @@ impl Database {
         }
         functions::register(connection, source.store())?;
         text_functions::register(connection)?;
-        aggregates::register(connection)?;
         table_functions::register(connection, source)?;
         connection.execute_batch(include_str!("views.sql"))?;
         Ok(database)

@@ -11,16 +11,15 @@ use super::hexadecimal;
 use crate::document::format::visible;
 
 pub(super) fn header(columns: &[&str], for_screen: bool, out: &mut impl Write) -> io::Result<()> {
-    for (i, name) in columns.iter().enumerate() {
-        separate(i, out)?;
-        text(name.as_bytes(), for_screen, out)?;
-    }
-    out.write_all(b"\n")
+    let names: Vec<ValueRef<'_>> = columns.iter().map(|name| ValueRef::Text(name.as_bytes())).collect();
+    row(&names, for_screen, out)
 }
 
 pub(super) fn row(values: &[ValueRef<'_>], for_screen: bool, out: &mut impl Write) -> io::Result<()> {
     for (i, value) in values.iter().enumerate() {
-        separate(i, out)?;
+        if i > 0 {
+            out.write_all(b",")?;
+        }
         match value {
             ValueRef::Null => out.write_all(b"\"[NULL]\"")?,
             ValueRef::Integer(value) => write!(out, "{value}")?,
@@ -30,10 +29,6 @@ pub(super) fn row(values: &[ValueRef<'_>], for_screen: bool, out: &mut impl Writ
         }
     }
     out.write_all(b"\n")
-}
-
-fn separate(column: usize, out: &mut impl Write) -> io::Result<()> {
-    if column > 0 { out.write_all(b",") } else { Ok(()) }
 }
 
 fn text(value: &[u8], for_screen: bool, out: &mut impl Write) -> io::Result<()> {

@@ -10,6 +10,7 @@ use rusqlite::types::ValueRef;
 use super::Shown;
 use super::unit::{Unit, raw};
 use crate::document::format::visible;
+use crate::document::table::keep;
 use crate::time::Ns;
 
 /// Blanks between columns.
@@ -63,14 +64,9 @@ impl Table {
             None => true,
         };
         let is_shown: Vec<bool> = (0..self.units.len()).map(is_shown).collect();
-        let kept = |cells: &mut Vec<String>| {
-            let mut is_shown = is_shown.iter();
-            cells.retain(|_| is_shown.next() == Some(&true));
-        };
-        kept(&mut self.columns);
-        self.rows.iter_mut().for_each(kept);
-        let mut shown = is_shown.iter();
-        self.numeric.retain(|_| shown.next() == Some(&true));
+        keep(&mut self.columns, &is_shown);
+        keep(&mut self.numeric, &is_shown);
+        self.rows.iter_mut().for_each(|row| keep(row, &is_shown));
     }
 
     pub(super) fn text(mut self) -> String {

@@ -6,7 +6,6 @@
 pub mod chrome;
 pub mod flows;
 mod kineto;
-mod lanes;
 pub mod megatrace;
 
 use crate::names::collectives::Collective;
