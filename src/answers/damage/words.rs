@@ -72,33 +72,6 @@ fn sentence(of: &UnknownLoss, traces: usize, windows: &[Window]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Ns;
-
-    fn losses(cause: Cause, implausible_from: Option<u64>) -> Losses {
-        let survived = Some(Window { start: Ns(1_000), end: Ns(3_000) });
-        let trace = "rank3.json".to_owned();
-        let unknown = UnknownLoss { trace, cause, text_bytes: 2_000, implausible_from, survived };
-        Losses { text_bytes: 2_000, unknown: vec![unknown], ..Losses::default() }
-    }
-
-    #[test]
-    fn what_is_unknown_is_said_with_the_window() {
-        let (survived, other) = (Window { start: Ns(1_000), end: Ns(3_000) }, Window { start: Ns(0), end: Ns(5_000) });
-        assert_eq!(
-            sentences(&losses(Cause::CutOff, None), 1, &[survived]),
-            [
-                "The trace is cut off (copy it again, or record again), and how much is missing is unknown. The window is limited to the 2.00 µs in which kernels survived \
-              one after the other."
-            ]
-        );
-        assert_eq!(
-            sentences(&losses(Cause::Checksum, Some(1_234)), 2, &[other, other]),
-            [
-                "rank3.json does not match its checksum (copy it again): any byte may be wrong, and so may any number below. Its text looks wrong from byte \
-              1,234 of 2,000 on. Kernels survived one after the other from 1000 ns to 3000 ns (2.00 µs), which is not the window."
-            ]
-        );
-    }
 
     #[test]
     fn what_is_known_is_said_with_its_share_and_nothing_of_what_is_whole() {

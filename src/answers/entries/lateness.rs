@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::FEWEST_CALLS;
+use super::{EntryRank, FEWEST_CALLS};
 use crate::operations::calls::Calls;
 use crate::operations::calls::groups::CallGroup;
 use crate::operations::calls::host_clocks::{common, lengths};
@@ -16,24 +16,12 @@ const ONE_SIDED: f64 = 0.99;
 pub(super) struct Lateness {
     /// The number of calls that all ranks have.
     pub(super) calls: u64,
-    /// By rank, in the order of the group.
-    pub(super) ranks: Vec<RankLateness>,
+    /// By rank, in the order of the group: what follows from the times alone.
+    pub(super) ranks: Vec<EntryRank>,
     /// Whether all times are on one clock, or on clocks whose offsets are subtracted.
     pub(super) is_one_clock: bool,
     /// Whether it follows from how long each rank was in its calls, and from no clock.
     pub(super) is_by_length: bool,
-}
-
-#[derive(Default)]
-pub(super) struct RankLateness {
-    pub(super) lag: Ns,
-    pub(super) by_quarter: [Ns; 4],
-    pub(super) last_share: f64,
-    pub(super) added: Ns,
-    /// The largest lag, and when the rank entered that call, minus the offset of its host.
-    pub(super) largest: (Ns, Ns),
-    /// Whether it is later in nearly every call, or earlier in nearly every call.
-    pub(super) is_one_sided: bool,
 }
 
 /// Compares the ranks of a group after subtracting the offsets of their hosts' clocks; `None` for a single rank.
@@ -67,8 +55,8 @@ pub(super) fn measure_group(calls: &Calls, group: &CallGroup, offsets: &BTreeMap
 
 /// Compares ranks by their times in each call. Each row is sorted once: the others of a rank are the sorted row without its own time. `at`: when each rank
 /// entered the call.
-fn measure_ranks(times: &[Vec<Ns>], at: &[Vec<Ns>], ranks: usize) -> Vec<RankLateness> {
-    let mut found: Vec<RankLateness> = (0..ranks).map(|_| RankLateness::default()).collect();
+fn measure_ranks(times: &[Vec<Ns>], at: &[Vec<Ns>], ranks: usize) -> Vec<EntryRank> {
+    let mut found = vec![EntryRank::default(); ranks];
     let mut lags: Vec<Vec<Ns>> = vec![Vec::with_capacity(times.len()); ranks];
     let mut last = vec![0_u64; ranks];
     let mut sorted = Vec::with_capacity(ranks);
@@ -82,11 +70,11 @@ fn measure_ranks(times: &[Vec<Ns>], at: &[Vec<Ns>], ranks: usize) -> Vec<RankLat
             let after = *time - latest;
             if after > Ns::ZERO {
                 last[member] += 1;
-                rank.added += after;
+                rank.added_ns += after;
             }
             let lag = *time - median_without(&sorted, own);
-            if lag > rank.largest.0 {
-                rank.largest = (lag, at[member]);
+            if lag > rank.largest_lag_ns {
+                (rank.largest_lag_ns, rank.largest_at_ns) = (lag, at[member]);
             }
             lags[member].push(lag);
         }
@@ -94,11 +82,11 @@ fn measure_ranks(times: &[Vec<Ns>], at: &[Vec<Ns>], ranks: usize) -> Vec<RankLat
     for ((rank, mut lags), last) in found.iter_mut().zip(lags).zip(last) {
         let Some(of_all) = Some(lags.len() as f64).filter(|of_all| *of_all > 0.0) else { continue };
         let quarter = |at: usize| median_time(&mut lags[at * lags.len() / 4..(at + 1) * lags.len() / 4].to_vec());
-        rank.by_quarter = [quarter(0), quarter(1), quarter(2), quarter(3)];
+        rank.lag_by_quarter_ns = [quarter(0), quarter(1), quarter(2), quarter(3)];
         let share = |is: fn(&Ns) -> bool| lags.iter().filter(|lag| is(lag)).count() as f64 / of_all;
         rank.is_one_sided = share(|lag| *lag > Ns::ZERO) > ONE_SIDED || share(|lag| *lag < Ns::ZERO) > ONE_SIDED;
         rank.last_share = last as f64 / of_all;
-        rank.lag = median_time(&mut lags);
+        rank.lag_ns = median_time(&mut lags);
     }
     found
 }
@@ -125,12 +113,12 @@ mod tests {
         let us = |time: Ns| time.0 / 1_000;
         // Rank 3 against the median of the others: 90 and 10, 5 and 5, 10 and 0, 3 and 2, 7 and 7.
         let last = &found.ranks[3];
-        assert_eq!((us(last.lag), us(last.largest.0), us(last.largest.1)), (1, 80, 90));
-        assert_eq!((last.last_share, us(last.added)), (0.2, 70));
+        assert_eq!((us(last.lag_ns), us(last.largest_lag_ns), us(last.largest_at_ns)), (1, 80, 90));
+        assert_eq!((last.last_share, us(last.added_ns)), (0.2, 70));
         // Rank 0: 0 and 20, 5 and 5, 0 and 10, 40 and 2, 7 and 7.
         let first = &found.ranks[0];
-        assert_eq!((us(first.lag), us(first.largest.0), us(first.added)), (0, 38, 37));
-        assert_eq!(first.by_quarter.map(us), [-20, 0, -10, 19]);
+        assert_eq!((us(first.lag_ns), us(first.largest_lag_ns), us(first.added_ns)), (0, 38, 37));
+        assert_eq!(first.lag_by_quarter_ns.map(us), [-20, 0, -10, 19]);
         assert!(found.ranks.iter().all(|rank| !rank.is_one_sided));
     }
 
@@ -144,10 +132,10 @@ mod tests {
         }
         let found = measure_group(&calls, &groups[0], &BTreeMap::new()).unwrap();
         assert!(found.is_by_length && found.is_one_clock);
-        let lags: Vec<i64> = found.ranks.iter().map(|rank| rank.lag.0 / 1_000).collect();
+        let lags: Vec<i64> = found.ranks.iter().map(|rank| rank.lag_ns.0 / 1_000).collect();
         // Rank 0 against the median of 4 and 9 µs, rank 1 against that of 9 and 9 µs.
         assert_eq!(lags, [-2, 5, -2]);
-        assert_eq!(found.ranks[1].largest.1, Ns(3_000_005_000));
+        assert_eq!(found.ranks[1].largest_at_ns, Ns(3_000_005_000));
         // With a length that is missing on one rank, the clocks are all that there is.
         calls.streams[2].calls.iter_mut().for_each(|call| call.took = None);
         assert!(!measure_group(&calls, &groups[0], &BTreeMap::new()).unwrap().is_by_length);

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::entries::lateness::{Lateness, RankLateness, measure_group};
+use super::entries::lateness::{Lateness, measure_group};
 use crate::operations::calls::groups::{CallGroup, CallGroups, Role};
 use crate::operations::calls::host_clocks::host_offsets;
 use crate::operations::calls::layout::Layout;
@@ -100,7 +100,7 @@ pub struct EntryGroup {
 }
 
 /// A rank in a group.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EntryRank {
     /// The rank.
@@ -137,6 +137,9 @@ pub struct EntryRank {
     /// The score above which a rank is an outlier; `None` if it is not judged.
     #[cfg_attr(test, schemars(extend("minimum" = null)))]
     pub limit: Option<f64>,
+    /// Whether it is later in nearly every call, or earlier in nearly every call.
+    #[serde(skip)]
+    is_one_sided: bool,
 }
 
 /// A rank that enters late.
@@ -261,25 +264,12 @@ impl EntryReport {
         for (member, row) in ranks.iter().enumerate() {
             let stream = calls.streams[group.streams[member]].handle;
             let rank = group.ranks[member];
-            self.ranks.push(EntryRank {
-                rank,
-                group: at,
-                stream,
-                calls: compared,
-                lag_ns: row.lag,
-                lag_by_quarter_ns: row.by_quarter,
-                last_share: row.last_share,
-                added_ns: row.added,
-                largest_lag_ns: row.largest.0,
-                largest_at_ns: row.largest.1,
-                score: None,
-                limit: None,
-            });
+            self.ranks.push(EntryRank { rank, group: at, stream, calls: compared, ..row.clone() });
         }
         // Streams that wait for each other at every call show how their clocks differ; others show their ranks' other waits.
         let is_loose = group.role != Role::Named && !group.is_busiest;
         // With few calls, a single one is nearly all of them.
-        let has_other_clock = |row: &RankLateness| !is_few && !is_one_clock && row.is_one_sided && !is_loose;
+        let has_other_clock = |row: &EntryRank| !is_few && !is_one_clock && row.is_one_sided && !is_loose;
         let doubtful = ranks.iter().zip(&group.ranks).filter(|(row, _)| has_other_clock(row));
         let before = self.clock.doubtful_ranks.len();
         self.clock.doubtful_ranks.extend(doubtful.map(|(_, rank)| *rank));
@@ -295,8 +285,8 @@ impl EntryReport {
         self.clock.doubtful_ranks.sort_unstable();
         self.clock.doubtful_ranks.dedup();
         let of_group = group.ranks.first().copied().unwrap_or_default();
-        let last = ranks.iter().enumerate().max_by_key(|(_, row)| row.lag);
-        let (last_rank, lag) = last.map_or((of_group, Ns::ZERO), |(member, row)| (group.ranks[member], row.lag));
+        let last = ranks.iter().enumerate().max_by_key(|(_, row)| row.lag_ns);
+        let (last_rank, lag) = last.map_or((of_group, Ns::ZERO), |(member, row)| (group.ranks[member], row.lag_ns));
         let stage = self.layout.as_ref().map(|layout| layout.stage_of(of_group));
         self.groups.push(EntryGroup {
             role: group.role,

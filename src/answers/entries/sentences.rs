@@ -43,7 +43,6 @@ pub fn verdict(report: &EntryReport) -> Vec<String> {
     sentences
 }
 
-/// Why nothing can be compared.
 fn no_group(report: &EntryReport) -> String {
     match &report.ranks_here[..] {
         [] => "Nothing says which rank of the job made the calls, so nothing is compared.".to_owned(),

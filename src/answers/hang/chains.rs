@@ -9,42 +9,36 @@ use super::{
     processes, shows_what_is_open, warnings,
 };
 use crate::answers::recording;
-use crate::operation::Source;
+use crate::operation::{Operation, Source};
 use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups, is_point_to_point};
 use crate::records::Records;
+use crate::time::Ns;
 
 /// Combines what the groups show.
 pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Finding>) -> HangReport {
-    let all: Vec<(usize, &RecordedGroup, &Finding)> =
-        groups.all.iter().zip(&found).enumerate().map(|(at, (group, finding))| (at, group, finding)).collect();
-    let is = |finding: &Finding, outcome: Outcome| finding.outcome == Some(outcome);
-    let is_hung = found.iter().any(|finding| is(finding, Outcome::Hung));
+    let part = |(at, (group, finding))| Part { at, group, finding };
+    let all: Vec<Part<'_>> = groups.all.iter().zip(&found).enumerate().map(part).collect();
+    let is_hung = found.iter().any(|finding| finding.outcome == Some(Outcome::Hung));
     let (culprits, circle) = ends(&all, groups);
     let whole = Whole::new(records, groups, &all, (&culprits, &circle));
-    let hung_group = |(at, group, finding): &(usize, &RecordedGroup, &Finding)| whole.hung(*at, group, finding, groups);
-    let blames = |finding: &Finding| !finding.stuck.is_empty() || !finding.missing.is_empty();
-    let (mut hung, mut lagging, mut open, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let blames = |of: &Part<'_>| !of.finding.stuck.is_empty() || !of.finding.missing.is_empty();
+    let (mut hung, mut lagging, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for part in &all {
-        let (at, group, finding) = part;
-        match finding.outcome {
-            Some(Outcome::Hung) => hung.push((whole.order(*at, finding), hung_group(part), *part)),
-            Some(Outcome::Lagging) => lagging.push((hung_group(part), *part)),
-            Some(Outcome::Unclear)
-                if is_hung && (blames(finding) || whole.waits_for_unknown(*at, group, finding, groups)) =>
-            {
-                hung.push((whole.order(*at, finding), hung_group(part), *part));
+        match part.finding.outcome {
+            Some(Outcome::Hung) => hung.push((whole.order(part), whole.hung(part), *part)),
+            Some(Outcome::Lagging) => lagging.push((whole.hung(part), *part)),
+            Some(Outcome::Unclear) if is_hung && (blames(part) || !whole.unknown_culprits(part).is_empty()) => {
+                hung.push((whole.order(part), whole.hung(part), *part));
             }
-            Some(Outcome::Unclear) => open.push((whole.order(*at, finding), whole.open(*at, group, finding), *part)),
-            _ => continue,
-        }
-        if is(finding, Outcome::Lagging) {
-            rows.push(matrix::row(group, finding, records));
+            Some(Outcome::Unclear) => open.push((whole.order(part), whole.open(part), *part)),
+            _ => {}
         }
     }
     hung.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| x.name.group.cmp(&y.name.group)));
     open.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| x.name.group.cmp(&y.name.group)));
     let parts = hung.iter().map(|(.., part)| part).chain(open.iter().map(|(.., part)| part));
-    let matrix = parts.map(|(_, group, finding)| matrix::row(group, finding, records)).chain(rows).collect();
+    let parts = parts.chain(lagging.iter().map(|(_, part)| part));
+    let matrix = parts.map(|part| matrix::row(part.group, part.finding, records)).collect();
     let unknown = hung.iter().flat_map(|(_, group, _)| &group.unknown_ranks);
     let unknown: BTreeSet<u32> =
         unknown.chain(open.iter().flat_map(|(_, group, _)| &group.unknown_ranks)).copied().collect();
@@ -52,28 +46,24 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         |ranks: &BTreeSet<Rank>| ranks.iter().map(|(_, rank)| *rank).collect::<BTreeSet<u32>>().into_iter().collect();
     let without = groups.ranks.iter().filter(|(_, count)| **count == 0).map(|(rank, _)| *rank).collect();
     let (losses, failed_calls) = (recording::losses(records), recording::failed_calls(records));
-    let used = || all.iter().filter(|(_, group, _)| group.is_used(records));
+    let used = || all.iter().filter(|part| part.group.is_used(records));
     let group_count = used().count();
     let has_moved = |finding: &Finding| finding.moved.is_some_and(|(has_moved, _)| has_moved);
-    let shows = |(_, group, finding): &(usize, &RecordedGroup, &Finding)| {
-        shows_what_is_open(group.source) || has_moved(finding)
-    };
+    let shows = |part: &Part<'_>| shows_what_is_open(part.group.source) || has_moved(part.finding);
     let sees_nothing = group_count > 0 && !used().any(shows);
-    let frozen = || used().filter(|(.., finding)| finding.moved.is_some());
+    let frozen = || used().filter_map(|part| part.finding.moved);
     let standstill = (sees_nothing && frozen().next().is_some()).then(|| Standstill {
         group_count: frozen().count(),
-        duration_ns: frozen().filter_map(|(.., finding)| finding.moved?.1).max(),
+        duration_ns: frozen().filter_map(|(_, apart)| apart).max(),
     });
     let titles: BTreeSet<&'static str> =
-        used().filter(|_| sees_nothing).map(|(_, group, _)| group.source.title()).collect();
+        used().filter(|_| sees_nothing).map(|part| part.group.source.title()).collect();
     let of_operations = || records.operations.iter().map(|operation| operation.source.title());
     let titles: BTreeSet<&'static str> = if group_count == 0 { of_operations().collect() } else { titles };
     let is_judged = group_count > 0 || failed_calls.is_empty();
-    let blamed: Vec<(&RecordedGroup, &HungGroup)> = hung
-        .iter()
-        .map(|(_, of, (_, group, _))| (*group, of))
-        .chain(lagging.iter().map(|(of, (_, group, _))| (*group, of)))
-        .collect();
+    let blamed = hung.iter().map(|(_, of, part)| (part.group, of));
+    let blamed: Vec<(&RecordedGroup, &HungGroup)> =
+        blamed.chain(lagging.iter().map(|(of, part)| (part.group, of))).collect();
     let newest = whole.last.values().filter_map(|at| records.operations[*at].enqueued).max();
     let since = |rank: u32| records.operations[*whole.last.get(&rank)?].enqueued;
     let mut processes = processes::to_look_at(groups, &blamed, since, newest);
@@ -127,13 +117,28 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     }
 }
 
+/// A group, by its index, with what it shows alone.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    at: usize,
+    group: &'a RecordedGroup,
+    finding: &'a Finding,
+}
+
+impl Part<'_> {
+    /// What distinguishes its ranks from those of other groups; `None` for ranks of the job.
+    fn scope(&self) -> Option<usize> {
+        (!self.group.is_global).then_some(self.at)
+    }
+}
+
 /// The ranks at fault, and the ranks in a circle. Who waits in any group is at fault in none, also where it waits for ranks without records: if all
 /// waiting ends at such ranks, the hang begins there.
-fn ends(all: &[(usize, &RecordedGroup, &Finding)], groups: &RecordedGroups) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
+fn ends(all: &[Part<'_>], groups: &RecordedGroups) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
     let mut graph = Graph::default();
     let (mut proved, mut silent): (BTreeSet<Rank>, BTreeSet<Rank>) = Default::default();
-    for (at, group, finding) in all {
-        let scope = (!group.is_global).then_some(*at);
+    for part in all {
+        let (scope, finding) = (part.scope(), part.finding);
         if finding.outcome == Some(Outcome::Hung) && !finding.levels.is_empty() {
             graph.levels(scope, &finding.levels, &finding.waiting);
         }
@@ -141,18 +146,17 @@ fn ends(all: &[(usize, &RecordedGroup, &Finding)], groups: &RecordedGroups) -> (
         finding.crowds.iter().for_each(|(waiting, awaited)| graph.crowd(scope, waiting, awaited));
         proved.extend(finding.proved.iter().map(|rank| (scope, *rank)));
     }
-    if all.iter().all(|(.., finding)| finding.outcome != Some(Outcome::Hung)) {
+    if all.iter().all(|part| part.finding.outcome != Some(Outcome::Hung)) {
         return (BTreeSet::new(), BTreeSet::new());
     }
     // Ranks that wait for each other do so whatever others did.
     let circles = graph.ends().circles;
     let circle = if circles.is_disjoint(&proved) { circles } else { BTreeSet::new() };
     proved.extend(alone(all, &circle));
-    for (at, group, finding) in all.iter().filter(|(.., finding)| !finding.waiting.is_empty()) {
-        let scope = (!group.is_global).then_some(*at);
-        let unknown = without_records(group, groups);
+    for part in all.iter().filter(|part| !part.finding.waiting.is_empty()) {
+        let (scope, unknown) = (part.scope(), without_records(part.group, groups));
         if !unknown.is_empty() {
-            let waiting: Vec<u32> = finding.waiting.iter().copied().collect();
+            let waiting: Vec<u32> = part.finding.waiting.iter().copied().collect();
             graph.crowd(scope, &waiting, &unknown);
             silent.extend(unknown.into_iter().map(|rank| (scope, rank)));
         }
@@ -165,16 +169,15 @@ fn ends(all: &[(usize, &RecordedGroup, &Finding)], groups: &RecordedGroups) -> (
 
 /// The ranks of a circle that stand against more others: some wait in one group for the rest, and the rest in another group for them. Where ranks differ the
 /// majority is believed, as with calls that differ.
-fn alone(all: &[(usize, &RecordedGroup, &Finding)], circle: &BTreeSet<Rank>) -> BTreeSet<Rank> {
-    let sides = |(at, group, finding): &(usize, &RecordedGroup, &Finding)| {
-        let scope = (!group.is_global).then_some(*at);
+fn alone(all: &[Part<'_>], circle: &BTreeSet<Rank>) -> BTreeSet<Rank> {
+    let sides = |part: &Part<'_>| {
         let of = |ranks: &BTreeSet<u32>| -> BTreeSet<Rank> {
-            ranks.iter().map(|rank| (scope, *rank)).filter(|rank| circle.contains(rank)).collect()
+            ranks.iter().map(|rank| (part.scope(), *rank)).filter(|rank| circle.contains(rank)).collect()
         };
-        (of(&finding.waiting), of(&finding.missing))
+        (of(&part.finding.waiting), of(&part.finding.missing))
     };
     // A rank without records may be on either side.
-    let is_known = |(_, group, _): &&(usize, &RecordedGroup, &Finding)| group.unknown().is_empty();
+    let is_known = |part: &&Part<'_>| part.group.unknown().is_empty();
     let all: Vec<(BTreeSet<Rank>, BTreeSet<Rank>)> = all.iter().filter(is_known).map(sides).collect();
     let is_whole = |(waiting, awaited): &&(BTreeSet<Rank>, BTreeSet<Rank>)| {
         waiting.is_disjoint(awaited) && waiting.len() + awaited.len() == circle.len() && !awaited.is_empty()
@@ -187,17 +190,11 @@ fn alone(all: &[(usize, &RecordedGroup, &Finding)], circle: &BTreeSet<Rank>) -> 
 }
 
 /// The ranks of a group without records at which a hang begins, if others of the group wait, and for none with records.
-fn unknown_culprits(
-    at: usize,
-    group: &RecordedGroup,
-    finding: &Finding,
-    groups: &RecordedGroups,
-    culprits: &BTreeSet<Rank>,
-) -> Vec<u32> {
-    let scope = (!group.is_global).then_some(at);
+fn unknown_culprits(part: &Part<'_>, groups: &RecordedGroups, culprits: &BTreeSet<Rank>) -> Vec<u32> {
+    let Part { group, finding, .. } = *part;
     let is_first = finding.missing.is_empty() && finding.stuck.is_empty() && !finding.waiting.is_empty();
     let unknown = if is_first { without_records(group, groups) } else { Vec::new() };
-    unknown.into_iter().filter(|rank| culprits.contains(&(scope, *rank))).collect()
+    unknown.into_iter().filter(|rank| culprits.contains(&(part.scope(), *rank))).collect()
 }
 
 /// The ranks of a group without any records: one with records of other groups is judged by these.
@@ -209,6 +206,7 @@ fn without_records(group: &RecordedGroup, groups: &RecordedGroups) -> Vec<u32> {
 /// What is known beyond a single group.
 struct Whole<'a> {
     records: &'a Records,
+    groups: &'a RecordedGroups,
     culprits: &'a BTreeSet<Rank>,
     distance: BTreeMap<usize, u32>,
     /// By group without a rank at fault: the names of the groups that it waits for.
@@ -220,8 +218,8 @@ struct Whole<'a> {
 impl<'a> Whole<'a> {
     fn new(
         records: &'a Records,
-        groups: &RecordedGroups,
-        all: &[(usize, &RecordedGroup, &Finding)],
+        groups: &'a RecordedGroups,
+        all: &[Part<'_>],
         (culprits, circle): (&'a BTreeSet<Rank>, &BTreeSet<Rank>),
     ) -> Self {
         let mut last: BTreeMap<u32, usize> = BTreeMap::new();
@@ -235,39 +233,39 @@ impl<'a> Whole<'a> {
         let waits = Waits::find(records, all);
         let mut waits_for: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         for (at, others) in &waits.held_up {
-            waits_for.insert(*at, others.iter().map(|other| all[*other].1.name.group.clone()).collect());
+            waits_for.insert(*at, others.iter().map(|other| all[*other].group.name.group.clone()).collect());
         }
-        let is_root = |(at, group, finding): &&(usize, &RecordedGroup, &Finding)| {
-            let scope = (!group.is_global).then_some(*at);
+        let is_root = |part: &&Part<'_>| {
+            let (scope, finding) = (part.scope(), part.finding);
             let mut at_fault = finding.missing.iter().chain(&finding.stuck).chain(&finding.odd);
             let crowds = || finding.crowds.iter().flat_map(|(waiting, _)| waiting);
             let mut waiting = finding.waits.iter().map(|(rank, _)| rank).chain(crowds());
             let mut in_circle = || waiting.any(|rank| circle.contains(&(scope, *rank)));
             let begins_here =
                 at_fault.any(|rank| culprits.contains(&(scope, *rank)) || circle.contains(&(scope, *rank)));
-            begins_here || in_circle() || !unknown_culprits(*at, group, finding, groups, culprits).is_empty()
+            begins_here || in_circle() || !unknown_culprits(part, groups, culprits).is_empty()
         };
-        let roots = all.iter().filter(is_root).map(|(at, ..)| *at).collect();
-        Whole { records, culprits, distance: waits.distances(roots), waits_for, last }
+        let roots = all.iter().filter(is_root).map(|part| part.at).collect();
+        Whole { records, groups, culprits, distance: waits.distances(roots), waits_for, last }
     }
 
     /// The sort key of a group: its distance, whether it lacks the number of a collective, and since when its ranks wait.
-    fn order(&self, at: usize, finding: &Finding) -> (u32, bool, Option<crate::time::Ns>) {
+    fn order(&self, Part { at, finding, .. }: &Part<'_>) -> (u32, bool, Option<Ns>) {
         let oldest = finding.awaited.or_else(|| finding.oldest.values().next().copied());
         let since = oldest.and_then(|oldest| self.records.operations[oldest].enqueued);
         // Collective numbers are more specific than sends without receives.
-        (self.distance.get(&at).copied().unwrap_or(u32::MAX), finding.sequence.is_none(), since)
+        (self.distance.get(at).copied().unwrap_or(u32::MAX), finding.sequence.is_none(), since)
     }
 
-    /// Whether ranks of a group wait for one without records, at which the hang begins.
-    fn waits_for_unknown(&self, at: usize, group: &RecordedGroup, finding: &Finding, groups: &RecordedGroups) -> bool {
-        !unknown_culprits(at, group, finding, groups, self.culprits).is_empty()
+    fn unknown_culprits(&self, part: &Part<'_>) -> Vec<u32> {
+        unknown_culprits(part, self.groups, self.culprits)
     }
 
-    fn hung(&self, at: usize, group: &RecordedGroup, finding: &Finding, groups: &RecordedGroups) -> HungGroup {
+    fn hung(&self, part: &Part<'_>) -> HungGroup {
+        let Part { at, group, finding } = *part;
         let list = |ranks: &BTreeSet<u32>| ranks.iter().copied().collect::<Vec<u32>>();
         let mut evidence = finding.evidence.clone();
-        let unknown = unknown_culprits(at, group, finding, groups, self.culprits);
+        let unknown = self.unknown_culprits(part);
         let oldest = self.oldest(finding).filter(|_| finding.collective.is_none());
         let collective = finding.collective.as_deref().or(oldest.and_then(|of| of.collective.as_deref()));
         let sequence = finding.sequence.or(oldest.filter(|of| !is_point_to_point(of)).and_then(|of| of.sequence));
@@ -276,7 +274,7 @@ impl<'a> Whole<'a> {
             evidence.insert(0, Evidence { collective: collective.map(str::to_owned), sequence, ..none });
         }
         let is_dump = group.source == Source::FLIGHT_RECORDER;
-        let is_empty = |rank: &&u32| is_dump && group.is_global && groups.ranks.get(rank) == Some(&0);
+        let is_empty = |rank: &&u32| is_dump && group.is_global && self.groups.ranks.get(rank) == Some(&0);
         let empty: Vec<u32> = finding.missing.iter().filter(is_empty).copied().collect();
         if !empty.is_empty() {
             evidence.push(Evidence::new(EvidenceKind::NoOperations, empty, Vec::new()));
@@ -297,51 +295,51 @@ impl<'a> Whole<'a> {
                 .collect(),
             unknown_ranks: group.unknown(),
             culprits: {
-                let known = group.members.keys().copied().filter(|rank| self.is_culprit(at, group, *rank));
+                let known = group.members.keys().copied().filter(|rank| self.is_culprit(part, *rank));
                 known.chain(unknown).collect::<BTreeSet<u32>>().into_iter().collect()
             },
             evidence,
             evidence_left_out: finding.left_out,
-            paths: paths::compare(group, finding, self.at_fault(at, group, finding), self.records),
+            paths: paths::compare(group, finding, self.at_fault(part), self.records),
         }
     }
 
-    fn is_culprit(&self, at: usize, group: &RecordedGroup, rank: u32) -> bool {
-        self.culprits.contains(&((!group.is_global).then_some(at), rank))
+    fn is_culprit(&self, part: &Part<'_>, rank: u32) -> bool {
+        self.culprits.contains(&(part.scope(), rank))
     }
 
     /// The operation of a rank at fault: the one it ran in place of what others wait in, or the last it enqueued. Culprits take precedence over ranks
     /// that others wait for but that themselves wait elsewhere.
-    fn at_fault(&self, at: usize, group: &RecordedGroup, finding: &Finding) -> Option<usize> {
+    fn at_fault(&self, part: &Part<'_>) -> Option<usize> {
+        let finding = part.finding;
         let rank_of = |theirs: &usize| self.records.operations[*theirs].rank.map(|rank| rank.0);
-        let missing = finding.missing.iter().find(|rank| self.is_culprit(at, group, **rank));
+        let missing = finding.missing.iter().find(|rank| self.is_culprit(part, **rank));
         let is_elsewhere =
-            |theirs: &usize| missing.is_some() && rank_of(theirs).is_some_and(|rank| !self.is_culprit(at, group, rank));
+            |theirs: &usize| missing.is_some() && rank_of(theirs).is_some_and(|rank| !self.is_culprit(part, rank));
         let last_of = || {
             let rank = missing.or(finding.missing.first())?;
-            self.last.get(rank).copied().filter(|_| group.is_global)
+            self.last.get(rank).copied().filter(|_| part.group.is_global)
         };
         finding.theirs.filter(|theirs| !is_elsewhere(theirs)).or_else(last_of)
     }
 
-    /// The oldest incomplete operation of a group.
-    fn oldest(&self, finding: &Finding) -> Option<&crate::operation::Operation> {
+    fn oldest(&self, finding: &Finding) -> Option<&Operation> {
         let operations = finding.oldest.values().map(|at| &self.records.operations[*at]);
         operations.min_by_key(|operation| (operation.enqueued, operation.sequence))
     }
 
-    fn open(&self, at: usize, group: &RecordedGroup, finding: &Finding) -> OpenGroup {
+    fn open(&self, Part { at, group, finding }: &Part<'_>) -> OpenGroup {
         let oldest = self.oldest(finding);
-        let is_collective = |operation: &&crate::operation::Operation| !is_point_to_point(operation);
+        let is_collective = |operation: &&Operation| !is_point_to_point(operation);
         OpenGroup {
             name: group.name.clone(),
-            distance: self.distance.get(&at).copied(),
+            distance: self.distance.get(at).copied(),
             collective: oldest.and_then(|operation| operation.collective.as_deref()).map(str::to_owned),
             sequence: oldest.filter(is_collective).and_then(|operation| operation.sequence),
             waiting_ranks: finding.waiting.difference(&finding.ended).copied().collect(),
             unknown_ranks: group.unknown(),
             ended_ranks: finding.ended.iter().copied().collect(),
-            waits_for: self.waits_for.get(&at).into_iter().flatten().cloned().collect(),
+            waits_for: self.waits_for.get(at).into_iter().flatten().cloned().collect(),
         }
     }
 }
@@ -359,13 +357,13 @@ struct Waits {
 }
 
 impl Waits {
-    fn find(records: &Records, all: &[(usize, &RecordedGroup, &Finding)]) -> Self {
+    fn find(records: &Records, all: &[Part<'_>]) -> Self {
         let mut waits = Waits::default();
         // By rank: the start and group of its oldest incomplete operation.
-        let mut oldest: BTreeMap<u32, (Option<crate::time::Ns>, usize)> = BTreeMap::new();
-        let global = || all.iter().filter(|(_, group, _)| group.is_global);
-        for (at, _, finding) in global() {
-            if finding.outcome == Some(Outcome::Hung) || !all[*at].1.unknown().is_empty() {
+        let mut oldest: BTreeMap<u32, (Option<Ns>, usize)> = BTreeMap::new();
+        let global = || all.iter().filter(|part| part.group.is_global);
+        for Part { at, group, finding } in global() {
+            if finding.outcome == Some(Outcome::Hung) || !group.unknown().is_empty() {
                 waits.waiting.insert(*at, finding.waiting.iter().copied().collect());
             }
             let awaited: BTreeSet<u32> = finding.missing.union(&finding.stuck).copied().collect();
@@ -376,7 +374,9 @@ impl Waits {
                 *known = since.min(*known);
             }
         }
-        for (at, _, finding) in global().filter(|(.., of)| of.missing.is_empty() && of.stuck.is_empty()) {
+        for Part { at, finding, .. } in
+            global().filter(|of| of.finding.missing.is_empty() && of.finding.stuck.is_empty())
+        {
             let others = finding.waiting.iter().filter_map(|rank| oldest.get(rank)).map(|(_, other)| *other);
             waits.held_up.insert(*at, others.filter(|other| other != at).collect());
         }

@@ -37,7 +37,6 @@ impl Graph {
         number
     }
 
-    /// Notes that one rank waits for another.
     pub(super) fn wait(&mut self, waiting: Rank, awaited: Rank) {
         let (from, to) = (self.rank(waiting), self.rank(awaited));
         self.edges[from].push(to);
@@ -158,27 +157,6 @@ mod tests {
 
     fn ranks(of: &BTreeSet<Rank>) -> Vec<u32> {
         of.iter().map(|(_, rank)| *rank).collect()
-    }
-
-    #[test]
-    fn waiting_is_followed_to_who_waits_for_nobody() {
-        let mut graph = Graph::default();
-        // 0 waits for 1, 1 waits for 2 and 3, and 3 waits for 2.
-        for (waiting, awaited) in [(0, 1), (1, 2), (1, 3), (3, 2)] {
-            graph.wait((None, waiting), (None, awaited));
-        }
-        let ends = graph.ends();
-        assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![2], vec![]));
-    }
-
-    #[test]
-    fn ranks_that_wait_for_each_other_are_a_circle() {
-        let mut graph = Graph::default();
-        for (waiting, awaited) in [(0, 1), (1, 2), (2, 1)] {
-            graph.wait((None, waiting), (None, awaited));
-        }
-        let ends = graph.ends();
-        assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![], vec![1, 2]));
     }
 
     #[test]

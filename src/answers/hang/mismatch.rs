@@ -35,7 +35,6 @@ impl Call {
         self.elements.push(elements(operation));
     }
 
-    /// The number of unknown fields.
     fn unknown(&self) -> usize {
         let texts = self.collective.iter().chain(&self.dtype).filter(|text| text.is_none()).count();
         texts + self.elements.iter().filter(|elements| elements.is_none()).count()
@@ -163,7 +162,6 @@ fn largest(one: &Side, other: &Side) -> std::cmp::Ordering {
     other.ranks.len().cmp(&one.ranks.len()).then_with(|| one.ranks.cmp(&other.ranks))
 }
 
-/// How two calls differ.
 fn differ(one: &Side, other: &Side) -> Option<EvidenceKind> {
     let is_shorter = one.call.collective.len() < other.call.collective.len();
     let (short, long) = if is_shorter { (one, other) } else { (other, one) };

@@ -45,7 +45,6 @@ pub(super) fn are_known(group: &RecordedGroup, records: &Records) -> bool {
         && collectives().all(|operation| operation.counts == Counts::Collectives)
 }
 
-/// Compares the ranks of a group.
 pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
     // The numbers of `pg_status` refer to the last operation, which may be a send or receive, and those are numbered separately. The recorder's
     // numbers refer to collectives.

@@ -12,7 +12,7 @@ use crate::records::{RankStatus, Records};
 use crate::time::Ns;
 
 /// The process of a rank. What the source does not say is `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RankProcess {
     /// The rank of the job.
@@ -77,17 +77,13 @@ pub(super) fn without_ranks(records: &Records) -> (Option<ComparedProcesses>, Ve
         for status in statuses.into_iter().filter(|of| of.last_enqueued < Some(most)) {
             let calls = status.last_enqueued.unwrap_or_default();
             fewer.push(RankProcess {
-                rank: None,
-                group: None,
-                place: None,
                 host: status.host.clone(),
                 pid: status.pid,
                 gpu: status.device,
-                since_ns: None,
-                idle_ns: None,
                 is_unique: status.host.is_some(),
                 made_less: true,
                 faults: vec![format!("{calls} calls against {most}")],
+                ..RankProcess::default()
             });
         }
     }
@@ -100,25 +96,19 @@ fn of_group(processes: &Processes, group: &RecordedGroup, rank: u32) -> Option<R
         false => processes.at(group.source, group.position, rank)?,
     };
     let place = if group.is_global { process.places.get(&group.position).copied() } else { Some(rank) };
-    Some(RankProcess {
-        place: place.filter(|place| process.rank != Some(*place)),
-        ..of_process(process, Some(&group.name.group))
-    })
+    let (group, place) = (Some(group.name.group.clone()), place.filter(|place| process.rank != Some(*place)));
+    Some(RankProcess { group, place, ..of_process(process) })
 }
 
-fn of_process(process: &Process, group: Option<&String>) -> RankProcess {
+fn of_process(process: &Process) -> RankProcess {
     RankProcess {
         rank: process.rank,
-        group: group.cloned(),
-        place: None,
         host: process.host.clone(),
         pid: process.pid,
         gpu: process.device,
-        since_ns: None,
-        idle_ns: None,
         is_unique: process.is_unique,
-        made_less: false,
         faults: process.faults.iter().cloned().collect(),
+        ..RankProcess::default()
     }
 }
 
@@ -159,7 +149,7 @@ pub(super) fn to_look_at(
             Some(known) => {
                 known.faults.extend(process.faults.difference(&known.faults.iter().cloned().collect()).cloned())
             }
-            None => found.push(of_process(process, None)),
+            None => found.push(of_process(process)),
         }
     }
     found

@@ -10,11 +10,9 @@ mod channels;
 mod communicators;
 mod diagnoses;
 pub mod document;
-mod events;
-mod files;
 pub mod flows;
-mod groups;
 mod links;
+mod lists;
 mod proxy;
 mod steady;
 
@@ -24,10 +22,8 @@ pub use bandwidth::BandwidthCheck;
 pub use census::{CensusRow, SizeClass};
 pub use channels::{ChannelRow, Imbalance};
 pub use communicators::CommunicatorRow;
-pub use events::EventRow;
-pub use files::FileRow;
-pub use groups::GroupRow;
 pub use links::{LinkRow, PairRow};
+pub use lists::{EventRow, FileRow, GroupRow};
 pub use proxy::{Phases, ProxyRow};
 pub use steady::Steady;
 
@@ -83,10 +79,10 @@ pub fn report(records: &Records) -> RecordsReport {
         channels: channels::rows(records, &communicators, &links),
         pairs: links::pairs(records, &communicators),
         links,
-        profiler_events: events::rows(records),
-        groups: groups::rows(records),
+        profiler_events: lists::events(records),
+        groups: lists::groups(records),
         flows: flows::report(records),
-        files: files::rows(records),
+        files: lists::files(records),
         left_out: diagnoses::remarks(&records.files, |file| &file.skipped),
         ..RecordsReport::default()
     };

@@ -122,21 +122,3 @@ pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<Prox
     };
     rows.into_iter().map(row).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_longest_phase_bounds() {
-        let mut row = ProxyRow { direction: "send", ..ProxyRow::default() };
-        row.judge();
-        assert_eq!((row.bound, row.bound_share), (None, None));
-        row.phases.add(Some(Ns(10)), Some(Ns(60)), Some(Ns(30)), None);
-        row.judge();
-        assert_eq!((row.bound, row.bound_share), (Some("receiver-late"), Some(0.6)));
-        row.phases.add(None, None, Some(Ns(100)), None);
-        row.judge();
-        assert_eq!((row.bound, row.bound_share), (Some("network"), Some(0.65)));
-    }
-}

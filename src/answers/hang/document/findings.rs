@@ -14,7 +14,6 @@ const WARNINGS: usize = 8;
 /// How many pieces of evidence a finding shows.
 const EVIDENCE: usize = 2;
 
-/// What all forms say.
 pub(crate) fn document(report: &HangReport) -> Document {
     let title = match report.outcome {
         Outcome::Hung => "The job hangs",

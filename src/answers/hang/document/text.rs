@@ -265,7 +265,6 @@ impl Page<'_> {
     }
 }
 
-/// How many groups fit into the matrix.
 fn columns(report: &HangReport, screen: &Screen) -> usize {
     let width = screen.width.unwrap_or(WIDTH);
     let mut taken = "rank  ".len();
@@ -276,7 +275,6 @@ fn columns(report: &HangReport, screen: &Screen) -> usize {
     report.matrix.iter().take(LETTERS.len()).take_while(fits).count()
 }
 
-/// The state of a rank in a group.
 fn word(cell: &Cell) -> String {
     let word = match cell.state {
         CellState::Odd => "odd",

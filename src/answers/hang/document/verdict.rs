@@ -17,7 +17,6 @@ pub fn verdict(report: &HangReport) -> String {
     sentences(report).collect::<Vec<_>>().join(" ")
 }
 
-/// The same in sentences.
 pub(crate) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
     let judged = match report.outcome {
         Outcome::Hung => hung(report),

@@ -84,12 +84,10 @@ pub(crate) fn command(of: &RankProcess) -> Option<String> {
     Some(format!("ssh {} py-spy dump --pid {pid}", shell_word(host)))
 }
 
-/// The verb form for one rank or for several.
 fn verb<'a>(ranks: &[u32], one: &'a str, several: &'a str) -> &'a str {
     if ranks.len() == 1 { one } else { several }
 }
 
-/// A piece of evidence as a sentence.
 pub(crate) fn sentence(of: &Evidence) -> String {
     let (here, there) = (of.here.as_deref().unwrap_or("?"), of.there.as_deref().unwrap_or("?"));
     let (who, peers) = (ranks(&of.ranks), ranks(&of.peers));

@@ -61,7 +61,6 @@ pub(crate) fn runs(report: &RecordsReport) -> impl Iterator<Item = (&FlowRunRepo
     report.flows.iter().flat_map(|flows| &flows.runs).map(|run| (run, ()))
 }
 
-/// The pairs of ranks of all folders.
 pub(crate) fn links(report: &RecordsReport) -> impl Iterator<Item = (&Link, String)> {
     runs(report).flat_map(|(run, ())| run.matrix.iter().map(|link| (link, run.folder.clone())))
 }

@@ -1,7 +1,6 @@
 //! The contents of NCCL's own records: one file per form. The verdict is in `sentences`; what is wrong has its words from
 //! where it is found.
 
-mod findings;
 pub mod flows;
 mod sentences;
 mod table;
@@ -64,7 +63,7 @@ impl Answer for RecordsAnswer<'_> {
     }
 
     fn document(&self) -> Document {
-        findings::document(self.report)
+        sentences::document(self.report)
     }
 
     fn data(&self) -> impl Serialize {
