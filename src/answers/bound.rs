@@ -132,3 +132,30 @@ impl Bound {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_on_growth() {
+        for (text, before, after, exceeded) in [
+            ("exposed>+5%", 1000, 1050, false),
+            ("exposed>+5%", 1000, 1051, true),
+            ("exposed > +5 %", 1000, 900, false),
+            ("gpu>+0%", 1000, 1000, false),
+            ("gpu>+0%", 0, 1, true),
+            ("gpu>+900%", 0, 1, true),
+            ("gpu>+1us", 0, 1000, false),
+            ("gpu>+1us", 0, 1001, true),
+            ("count>+0", 10, 10, false),
+        ] {
+            let found = Bound::on_changes(text).unwrap().is_growth_exceeded([before, after].map(f64::from), [1, 1]);
+            assert_eq!(found, exceeded, "{text} {before} {after}");
+        }
+        let wrong = "|exposed|exposed>5%|exposed<+5%|cost>+5%|exposed>+x%|exposed>+-5%|count>+1ms|gpu>+-1|gpu>+NaN%";
+        for text in wrong.split('|') {
+            assert!(Bound::on_changes(text).is_err(), "{text}");
+        }
+    }
+}

@@ -19,6 +19,7 @@ use crate::error::Error;
 use super::args::{Cli, SHORT_HELP};
 use super::failure::Failure;
 use super::stop::Stop;
+use super::terminal::Settings;
 use super::{notes, terminal};
 
 /// The file's name in a project's folder, and in the user's settings.
@@ -70,7 +71,6 @@ fn parse(words: &[OsString]) -> Result<(Cli, ArgMatches), clap::Error> {
     Ok((Cli::from_arg_matches(&matches)?, matches))
 }
 
-/// Whether a word begins as a negative number does.
 fn is_negative(word: &OsString) -> bool {
     matches!(word.as_encoded_bytes(), [b'-', second, ..] if second.is_ascii_digit())
 }
@@ -105,9 +105,12 @@ fn set_loudness(matches: &ArgMatches) {
     let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
     // Commands that read no trace lack these options.
     let is_on = |id| matches.try_get_one(id).is_ok_and(|is_on| is_on == Some(&true));
-    terminal::set_csv_guard(is_on("guard_csv"));
-    terminal::set_pager(!is_on("no_pager"));
-    terminal::set_loudness(is_on("quiet"), is_on("verbose"));
+    terminal::set(Settings {
+        has_pager: !is_on("no_pager"),
+        guards_csv: is_on("guard_csv"),
+        is_quiet: is_on("quiet"),
+        is_verbose: is_on("verbose"),
+    });
 }
 
 /// The first of: the file of --config, of the environment, in the current folder, in the user's settings. `None` if there is none, if the

@@ -14,12 +14,10 @@ use super::output::{Target, write_files};
 use super::stop::Stop;
 use super::{opening, terminal};
 
-/// Whether the arguments ask for a conversion.
 pub(super) fn are_wanted(args: &Export) -> bool {
     [&args.chrome, &args.megatrace, &args.flows].into_iter().any(Option::is_some)
 }
 
-/// Reads the records, and writes all requested conversions.
 pub(super) fn run(args: &Export) -> Result<(), Stop> {
     let input = std::slice::from_ref(&args.trace);
     let records = opening::run(&args.reading).traces_and_records(input, &args.records, Alone::Allowed)?.1;

@@ -160,7 +160,6 @@ fn bounds(args: &Args) -> Result<Vec<&Bound>, Stop> {
     Err(Stop::Usage(format!("--fail-if '{}' is {why}", wrong.text)))
 }
 
-/// Who waits for whom in two runs.
 fn ranks(
     args: &Args,
     question: &Question,

@@ -61,7 +61,6 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     Stop::unless(database.store().damage.is_unknown())
 }
 
-/// The database of a trace, of records, or of both.
 fn database(args: &Export, options: LoadOptions) -> Result<Database, Stop> {
     let run = opening::run(&args.reading);
     // Only records may be in a folder, and standard input can be read only once.
@@ -105,7 +104,6 @@ fn check(args: &Export) -> Result<(), Stop> {
 
 const SAME: &str = "two results cannot have the same name";
 
-/// Why an archive with several traces is refused.
 const ONE: &str = "--trace cuts one trace";
 
 /// Refuses inputs other than one JSON trace. The contents are checked first, because loading takes longer.

@@ -4,7 +4,6 @@
 
 #[allow(rustdoc::invalid_html_tags, rustdoc::bare_urls, reason = "the comments of options are their help")]
 mod args;
-mod completions;
 mod config;
 mod conversions;
 mod describe;
@@ -14,10 +13,10 @@ mod export;
 mod failure;
 mod hang;
 mod interrupt;
-mod man;
 mod notes;
 mod opening;
 mod output;
+mod packaged;
 mod pager;
 mod part;
 mod picker;
@@ -36,7 +35,6 @@ mod stop;
 mod terminal;
 mod typed;
 mod watcher;
-mod what_if;
 
 use std::process::ExitCode;
 
@@ -55,7 +53,6 @@ pub fn main(has_stdout: bool) -> ExitCode {
     stop.exit_code()
 }
 
-/// Runs the command that the arguments name.
 fn run(cli: &Cli) -> Result<(), Stop> {
     // While a job is recorded, signals belong to the job.
     if !matches!(cli.command, Some(Command::Record(_))) {
@@ -64,7 +61,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
     match &cli.command {
         None => stacks::run(&cli.stacks),
         Some(Command::Ranks(args)) => ranks::run(args),
-        Some(Command::WhatIf(args)) => what_if::run(args),
+        Some(Command::WhatIf(args)) => ranks::what_if(args),
         Some(Command::Part(args)) => part::run(args),
         Some(Command::Record(args)) => record::run(args),
         Some(Command::Records(args)) => records::run(args),
@@ -76,7 +73,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         Some(Command::Describe(args)) => describe::run(args),
         Some(Command::Sql(args)) if !args.query.is_empty() => query::run(args),
         Some(Command::Sql(args)) => sql::run(args),
-        Some(Command::Completions(args)) => completions::run(args),
-        Some(Command::Man(args)) => man::run(args),
+        Some(Command::Completions(args)) => packaged::completions(args),
+        Some(Command::Man(args)) => packaged::man(args),
     }
 }

@@ -102,7 +102,6 @@ pub(super) fn refuse_if_several(one: &str, names: &[String]) -> Result<(), Stop>
     )))
 }
 
-/// The kernels that the arguments select.
 pub(super) fn wanted(selection: &Selection) -> Result<Wanted, Stop> {
     let own = own_families(&selection.family_file)?;
     parse_wanted(&selection.kernel_name, &selection.family, &own)

@@ -62,12 +62,10 @@ impl Output {
         Ok(Output::File(Target { given: path.to_owned(), resolved: target }))
     }
 
-    /// Whether the output is a file.
     pub(super) fn is_file(&self) -> bool {
         matches!(self, Output::File(_))
     }
 
-    /// The width of the terminal in columns, if the output is one.
     pub(super) fn width(&self) -> Option<usize> {
         match self {
             Output::Stdout => terminal::stdout_width().map(usize::from),
@@ -75,7 +73,6 @@ impl Output {
         }
     }
 
-    /// Whether to use colours.
     pub(super) fn has_colours(&self, when: Colour) -> bool {
         match when {
             Colour::Auto => self.width().is_some() && terminal::stdout_has_colours(),
@@ -100,10 +97,7 @@ impl Output {
             Output::Stdout => {
                 let mut stdout = io::stdout().lock();
                 let written = check_stdout().and_then(|()| stdout.write_all(text)).and_then(|()| stdout.flush());
-                written.map_err(|e| match e.kind() {
-                    io::ErrorKind::BrokenPipe => Stop::OutputClosed,
-                    _ => Stop::Failed(Failure::Stdout(e)),
-                })
+                written.map_err(not_written)
             }
             Output::File(target) => {
                 let failed = |source| Stop::from(Error::Write { path: target.given.clone(), source });
@@ -113,6 +107,14 @@ impl Output {
                 file.write_all(text).map_err(|source| Stop::Failed(Failure::WriteDevice { path, source }))
             }
         }
+    }
+}
+
+/// Why standard output was not written.
+pub(super) fn not_written(error: io::Error) -> Stop {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Stop::OutputClosed,
+        _ => Stop::Failed(Failure::Stdout(error)),
     }
 }
 

@@ -14,7 +14,6 @@ use crate::time::Ns;
 
 use super::terminal::{erase_lines, say, stderr_size};
 
-/// Whether there is a terminal to ask on.
 pub(super) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }

@@ -155,7 +155,6 @@ fn history() -> Option<PathBuf> {
     Some(folder.join("sql_history"))
 }
 
-/// Completes words for the line editor.
 struct Assistant {
     catalog: Rc<RefCell<Catalog>>,
     /// The lines of the statement before the one that is being typed.
@@ -255,16 +254,6 @@ mod tests {
                 (start, want.iter().map(|s| (*s).to_owned()).collect()),
                 "{before}"
             );
-        }
-    }
-
-    #[test]
-    fn words_that_leave() {
-        for line in ["quit", " exit ", "exit;", ".quit", ".exit", ".q", "QUIT;"] {
-            assert!(leaves(line), "{line}");
-        }
-        for line in ["q", "", ";", "quit now", "SELECT quit", "'exit'"] {
-            assert!(!leaves(line), "{line}");
         }
     }
 

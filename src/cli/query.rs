@@ -19,8 +19,8 @@ use crate::time::{Ns, Window};
 use rusqlite::types::{Value, ValueRef};
 
 use super::args::Sql;
-use super::output::Output;
-use super::session::{Session, not_written};
+use super::output::{Output, not_written};
+use super::session::Session;
 use super::stop::Stop;
 use super::terminal::{note, say};
 use super::{config, notes, opening, sql};

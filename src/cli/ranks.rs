@@ -3,8 +3,9 @@
 use crate::answers::OnPage;
 use crate::answers::cost::Order;
 use crate::answers::ranks::data::Compared;
-use crate::answers::ranks::document::RankAnswer;
+use crate::answers::ranks::document::{RankAnswer, WhatIfAnswer, too_large};
 use crate::answers::ranks::reduction::RankReduction;
+use crate::answers::ranks::what_if::Also;
 use crate::answers::stacks::data::StackReport;
 use crate::document::Form;
 use crate::document::format::visible;
@@ -12,24 +13,22 @@ use crate::operations::clocks::ClockMode;
 use crate::run::inputs::Inputs;
 use crate::run::{RanksOfFiles, Run, RunError, StackAnswer, inputs};
 
-use super::args::{OfRanks, Ranks};
+use super::args::{OfRanks, Ranks, WhatIf};
 use super::failure::Failure;
 use super::output::Output;
 use super::show::Show;
+use super::stacks::Shown;
 use super::stop::Stop;
 use super::terminal::say;
 use super::watcher::{RERUNNING, TERMINAL};
 use super::{entries, notes, opening, typed};
 
 pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
-    answer(args, None)
+    answer(args, false)
 }
 
-/// Prints the stacks of a single rank.
-type AnswerForOneRank<'a> = dyn Fn(StackReport, OnPage, &[String], Output) -> Result<(), Stop> + 'a;
-
-/// The same for inputs that may have a single rank, which waits for nobody: `one` then prints its stacks.
-pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result<(), Stop> {
+/// The same for inputs that may have a single rank, which waits for nobody: with `or_stacks`, the answer is then a page of its stacks.
+pub(super) fn answer(args: &Ranks, or_stacks: bool) -> Result<(), Stop> {
     let show = Show::new::<RankAnswer<'_>>(&args.answering, Form::Text, args.color, &args.of_ranks.reading)?;
     let OfRanks { selection, span, climbing, rank, clock, one_run, reading } = &args.of_ranks;
     let files = Inputs::sort(&args.traces)?;
@@ -57,10 +56,9 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     let options = typed::options(selection, &span, climbing);
     let OnPage { inputs, options, .. } = typed::on_page(&args.traces, &options, Vec::new());
     drawn.on_page = OnPage { inputs, options, of_ranks: typed::of_ranks(rank, *clock), ..drawn.on_page };
-    if let Some((one, report)) =
-        one.filter(|_| ranks.len() < 2).zip(drawn.stacks.take_if(|_| one.is_some() && ranks.len() < 2))
-    {
-        return one(report, drawn.on_page, &damage, output);
+    if let Some(report) = drawn.stacks.take_if(|_| or_stacks && ranks.len() < 2) {
+        let shown = Shown::on_page(show, span.window_on, drawn.on_page);
+        return shown.print(report, &damage, &[], &inputs::in_order(&args.traces), output);
     }
     let what = opening::what(selection);
     let answered = compared(run, ranks, question.clock, (&damage, is_damaged, what)).and_then(|compared| {
@@ -70,7 +68,6 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     Stop::if_incomplete(answered, &completeness, args.expect)
 }
 
-/// Prints the answer and the damage of the traces.
 fn print(
     args: &Ranks,
     show: &Show<'_>,
@@ -131,4 +128,33 @@ pub(super) fn compared(
         }
         error => error.into(),
     })
+}
+
+/// `nccl-stacks what-if`: what a job would take if something were different.
+pub(super) fn what_if(args: &WhatIf) -> Result<(), Stop> {
+    let show = Show::new::<WhatIfAnswer<'_>>(&args.answering, Form::Text, args.color, &args.of_ranks.reading)?;
+    let files = Inputs::sort(&args.traces)?;
+    files.left_out().iter().for_each(|line| say(line));
+    let output = show.open(args.of_ranks.selection.family_file.iter().chain(files.all()))?;
+    let run = opening::one_run(&args.of_ranks.reading, args.of_ranks.one_run);
+    let (question, _) = opening::rank_question(&run, &args.of_ranks, &files)?;
+    let RanksOfFiles { ranks, damage, is_damaged, left_out, completeness, .. } = run.ranks(&files, &question)?;
+    left_out.iter().for_each(|line| say(line));
+    let what = opening::what(&args.of_ranks.selection);
+    let compared = compared(run, ranks, question.clock, (&damage, is_damaged, what))?;
+    damage.iter().for_each(|line| say(line));
+    let also = if show.form == Form::Perfetto { Also::Slices(None) } else { Also::Nothing };
+    let found = TERMINAL.meanwhile(RERUNNING, || compared.what_if(&args.rules, also)).map_err(Failure::Rule)?;
+    if let Some(large) = &compared.too_large {
+        return Err(Failure::TooLarge(too_large(large)).into());
+    }
+    let Some(found) = found else {
+        return Err(Stop::NotFound(
+            "Nothing found: no launches or kernels are recorded here that could be different. Traces have them, NCCL's own records do not."
+                .to_owned(),
+        ));
+    };
+    let name = inputs::in_order(&args.traces);
+    show.print(&WhatIfAnswer { found: &found, name: &name }, output)?;
+    Stop::if_incomplete(Stop::unless(found.report.damage.is_unknown()), &completeness, None)
 }

@@ -5,52 +5,27 @@
 
 use std::path::PathBuf;
 
-use crate::answers::OnPage;
-use crate::answers::cost::Order;
 use crate::answers::hang::Outcome;
-use crate::answers::stacks::data::StackReport;
-use crate::answers::stacks::weight::Weight;
-use crate::document::{Form, Screen};
+use crate::document::Form;
 use crate::run::inputs;
 use crate::run::inputs::Inputs;
 
 use super::args::{Answering, Colour, Ranks, Records, Report};
-use super::output::Output;
 use super::show::Show;
 use super::stop::Stop;
-use super::{hang, opening, ranks, records, stacks, typed};
+use super::{hang, opening, ranks, records, typed};
 
 pub(super) fn run(args: &Report) -> Result<(), Stop> {
     let files = Inputs::sort(&args.inputs)?;
     if files.traces.is_empty() && files.parts.is_empty() {
         return of_records(args, &files.records);
     }
-    let of_ranks = ranks_of(args);
-    let one = |report: StackReport, on_page: OnPage, damage: &[String], output: Output| {
-        let shown = stacks::Shown {
-            show: page(args),
-            sort: Order::Exposed,
-            min_share: None,
-            limit: None,
-            weight: Weight::Gpu,
-            window_on: args.of_ranks.span.window_on,
-            screen: Screen::default(),
-            on_page,
-        };
-        let (reason, is_damaged) = (shown.on_page.reason.clone(), report.damage.is_unknown());
-        shown.print(report, damage, &[], &inputs::in_order(&args.inputs), output)?;
-        reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
-    };
-    ranks::answer(&of_ranks, Some(&one))
+    ranks::answer(&ranks_of(args), true)
 }
 
 /// A page, as an answer of another command.
 fn answering(args: &Report) -> Answering {
     Answering { format: Some(Form::Html), json: false, output: args.output.clone(), no_pager: true }
-}
-
-fn page(args: &Report) -> Show<'_> {
-    Show { form: Form::Html, path: args.output.as_deref(), colour: Colour::Never, verbose: false }
 }
 
 fn ranks_of(args: &Report) -> Ranks {
@@ -71,7 +46,7 @@ fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
     let (report, damage) = opening::one_run(&args.of_ranks.reading, args.of_ranks.one_run).hang(records, None)?;
     let is_open = matches!(report.outcome, Outcome::Hung | Outcome::Lagging | Outcome::Unclear);
     let page_of_hang = || {
-        let show = page(args);
+        let show = Show { form: Form::Html, path: args.output.as_deref(), colour: Colour::Never, verbose: false };
         let output = show.open(records)?;
         let on_page = typed::on_page(&args.inputs, &[], damage.clone());
         hang::print(&show, &report, &inputs::in_order(&args.inputs), on_page, output)

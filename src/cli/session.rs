@@ -16,6 +16,7 @@ use rusqlite::{Batch, ErrorCode, Statement};
 
 use super::failure::Failure;
 use super::interrupt::Interrupts;
+use super::output::not_written;
 use super::stop::Stop;
 use super::terminal::say;
 
@@ -207,12 +208,5 @@ impl Located<'_> {
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         let shown: String = line.chars().skip(skipped).take(SHOWN).map(plain).collect();
         format!("\n  {}\n  {}^", shown.trim_end(), " ".repeat(column - skipped))
-    }
-}
-
-pub(super) fn not_written(error: io::Error) -> Stop {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => Stop::OutputClosed,
-        _ => Stop::Failed(Failure::Stdout(error)),
     }
 }

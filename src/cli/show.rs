@@ -13,7 +13,6 @@ use super::notes;
 use super::output::Output;
 use super::stop::Stop;
 
-/// How an answer is shown.
 pub(super) struct Show<'a> {
     pub(super) form: Form,
     /// The file that it is written to; `None` for standard output.

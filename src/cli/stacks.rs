@@ -3,9 +3,8 @@
 use crate::answers::OnPage;
 use crate::answers::cost::Order;
 use crate::answers::stacks::data::StackReport;
-use crate::answers::stacks::document::{StacksAnswer, coverage};
+use crate::answers::stacks::document::{StacksAnswer, Weight, coverage};
 use crate::answers::stacks::grouping::MOST_GROUPS;
-use crate::answers::stacks::weight::Weight;
 use crate::attribution::launches::WindowOn;
 use crate::document::{Form, Screen};
 use crate::run::StackAnswer;
@@ -24,14 +23,11 @@ const DEPTH: usize = 6;
 /// How many callers above the launch get_call_stacks.py prints.
 const SCRIPT_DEPTH: usize = 12;
 
-/// The error if all inputs are records.
 const ONLY_RECORDS: &str = "these are NCCL's own records, without a trace. The commands hang, records and ranks read records alone; together with a trace they are joined to its kernels";
 
-/// The error for a number of ranks where there are traces.
 const EXPECT_OF_TRACES: &str =
     "--expect counts the ranks of parts, and these are traces. `nccl-stacks ranks` counts those of traces, too";
 
-/// The error for groups in the script's form.
 const ONLY_STACKS: &str = "the form of get_call_stacks.py has only stacks; use another --format with --group-by";
 
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
@@ -61,7 +57,6 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     Stop::if_incomplete(print(args, show, span, answer, output), &completeness, args.expect)
 }
 
-/// Refuses options that the inputs do not answer.
 fn check_parts(args: &Stacks, files: &Inputs) -> Result<(), Stop> {
     if !files.are_parts()? {
         return match (files.traces.is_empty(), args.expect) {
@@ -80,7 +75,6 @@ fn check_parts(args: &Stacks, files: &Inputs) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Prints the answer, or why there is none.
 fn print(args: &Stacks, show: Show<'_>, span: &Span, answer: StackAnswer, output: Output) -> Result<(), Stop> {
     let form = show.form;
     let StackAnswer { report, missing, damage, left_out, next_steps, timelines, completeness, .. } = answer;
@@ -91,11 +85,10 @@ fn print(args: &Stacks, show: Show<'_>, span: &Span, answer: StackAnswer, output
     // Without kernels, a form for programs would be empty; forms for people have the summary of what ran.
     let is_empty = report.coverage.kernels == 0;
     let has_summary = form.is_for_people() && show.path.is_none() && report.summary.kernel_names_found > 0;
-    let is_damaged = report.damage.is_unknown();
     // A page explains why it is empty.
     if let (Some(reason), true) = (&reason, is_empty && !has_summary && form != Form::Html) {
         damage.iter().for_each(|line| say(line));
-        return Err(Stop::NotFound(reason.clone()).or_damaged(is_damaged));
+        return Err(Stop::NotFound(reason.clone()).or_damaged(report.damage.is_unknown()));
     }
     let depth = args.climbing.stack_depth;
     let full_stacks = args.full_stacks || (output.is_file() && depth.is_none());
@@ -112,9 +105,7 @@ fn print(args: &Stacks, show: Show<'_>, span: &Span, answer: StackAnswer, output
             .reason(reason.as_deref()),
     };
     let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
-    shown.print(report, &damage, &next_steps, &names.join(", "), output)?;
-    // Without stacks, the answer still has the summary of what ran.
-    reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
+    shown.print(report, &damage, &next_steps, &names.join(", "), output)
 }
 
 /// Why parts have no stacks, if they have none: what else ran is not in them.
@@ -126,7 +117,6 @@ fn missing_in_parts(report: &StackReport) -> Option<String> {
     }
 }
 
-/// The options that define the question.
 fn options(args: &Stacks, span: &Span) -> Vec<(&'static str, Option<String>)> {
     let mut options = typed::options(&args.selection, span, &args.climbing);
     for (name, files) in [("capture-trace", &args.capture_trace), ("records", &args.records)] {
@@ -150,7 +140,13 @@ pub(super) struct Shown<'a> {
     pub(super) on_page: OnPage,
 }
 
-impl Shown<'_> {
+impl<'a> Shown<'a> {
+    /// A page with the defaults.
+    pub(super) fn on_page(show: Show<'a>, window_on: WindowOn, on_page: OnPage) -> Self {
+        let (sort, weight) = (Order::Exposed, Weight::Gpu);
+        Shown { show, sort, min_share: None, limit: None, weight, window_on, screen: Screen::default(), on_page }
+    }
+
     /// Prints the answer about the traces, which are called `name`, their damage, and what to do next.
     pub(super) fn print(
         self,
@@ -171,13 +167,17 @@ impl Shown<'_> {
         }
         damage.iter().for_each(|line| say(line));
         let Shown { weight, screen, on_page, .. } = self;
+        let reason = on_page.reason.clone();
         let answer = StacksAnswer { report: &report, trace: name, weight, depth: screen.depth, window_on, on_page };
-        self.show.print_on(&answer, &screen, output)
+        self.show.print_on(&answer, &screen, output)?;
+        let is_damaged = report.damage.is_unknown();
+        // Without stacks, the answer still has the summary of what ran.
+        reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
     }
 }
 
 /// How the answer is shown in forms for people, without --full-stacks.
-pub(super) fn screen_of(show: &Show<'_>, depth: Option<usize>, output: &Output) -> Screen {
+fn screen_of(show: &Show<'_>, depth: Option<usize>, output: &Output) -> Screen {
     let depth = depth.unwrap_or(if show.form == Form::Script { SCRIPT_DEPTH } else { DEPTH });
     Screen { depth: Some(depth).filter(|depth| *depth > 0), ..show.screen(output) }
 }

@@ -1,7 +1,8 @@
 //! The user's terminal: lines on standard error, the widths of both output streams, and settings for everything that a run prints.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
 
 use terminal_size::{Height, Width, terminal_size_of};
 
@@ -30,58 +31,44 @@ pub(crate) fn check_stdout() -> io::Result<()> {
     if is_open { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EBADF)) }
 }
 
-static HAS_PAGER: AtomicBool = AtomicBool::new(true);
+/// What the user asked for, for everything that a run prints.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    /// Whether a long answer may go through a pager.
+    pub(crate) has_pager: bool,
+    /// Whether CSV is guarded against formulas.
+    pub(crate) guards_csv: bool,
+    /// Whether only warnings and errors are printed beside the answer.
+    pub(crate) is_quiet: bool,
+    /// Whether details that need no action are printed, too.
+    pub(crate) is_verbose: bool,
+}
 
-/// Sets whether a long answer may go through a pager.
-pub(crate) fn set_pager(is_on: bool) {
-    HAS_PAGER.store(is_on, Ordering::Relaxed);
+static SETTINGS: RwLock<Settings> =
+    RwLock::new(Settings { has_pager: true, guards_csv: false, is_quiet: false, is_verbose: false });
+
+pub(crate) fn set(settings: Settings) {
+    *SETTINGS.write().unwrap_or_else(PoisonError::into_inner) = settings;
+}
+
+fn settings() -> Settings {
+    *SETTINGS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a long answer may go through a pager: the user has not turned that off, and standard output is a terminal.
 pub(crate) fn may_page() -> bool {
     let is_off = std::env::var_os("NO_PAGER").is_some_and(|value| !value.is_empty());
-    HAS_PAGER.load(Ordering::Relaxed) && !is_off && io::stdout().is_terminal()
-}
-
-static GUARDS_CSV: AtomicBool = AtomicBool::new(false);
-
-/// Sets whether CSV in this run is guarded against formulas.
-pub(crate) fn set_csv_guard(is_on: bool) {
-    GUARDS_CSV.store(is_on, Ordering::Relaxed);
+    settings().has_pager && !is_off && io::stdout().is_terminal()
 }
 
 /// Whether CSV is guarded against formulas.
 pub(crate) fn guards_csv() -> bool {
-    GUARDS_CSV.load(Ordering::Relaxed)
-}
-
-/// How much is printed beside the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-enum Loudness {
-    /// Only warnings and errors.
-    Quiet,
-    /// Also how the answer came about.
-    Normal,
-    /// Also details that need no action.
-    Verbose,
-}
-
-static LOUDNESS: AtomicU8 = AtomicU8::new(Loudness::Normal as u8);
-
-/// Sets the loudness for the whole run.
-pub(crate) fn set_loudness(is_quiet: bool, is_verbose: bool) {
-    let loudness = match (is_quiet, is_verbose) {
-        (true, _) => Loudness::Quiet,
-        (false, true) => Loudness::Verbose,
-        (false, false) => Loudness::Normal,
-    };
-    LOUDNESS.store(loudness as u8, Ordering::Relaxed);
+    settings().guards_csv
 }
 
 /// Writes a line about how the answer came about, unless the user asked for quiet.
 pub(crate) fn note(message: &str) {
-    if LOUDNESS.load(Ordering::Relaxed) >= Loudness::Normal as u8 {
+    if !settings().is_quiet {
         say(message);
     }
 }
@@ -95,7 +82,8 @@ pub(crate) fn detail(message: &str) {
 
 /// Whether the user asked for verbose output.
 pub(crate) fn is_verbose() -> bool {
-    LOUDNESS.load(Ordering::Relaxed) >= Loudness::Verbose as u8
+    let Settings { is_quiet, is_verbose, .. } = settings();
+    is_verbose && !is_quiet
 }
 
 /// Whether standard output is a terminal whose user has not turned colours off (<https://no-color.org>).

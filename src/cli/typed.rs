@@ -24,7 +24,6 @@ pub(super) fn words(options: &[(&str, Option<String>)]) -> String {
     options.iter().map(option).collect()
 }
 
-/// The options that define the question.
 pub(super) fn options(selection: &Selection, span: &Span, climbing: &Climbing) -> Vec<(&'static str, Option<String>)> {
     let file = |path: &PathBuf| path.display().to_string();
     asked_of(selection, span, climbing, file)
@@ -39,7 +38,6 @@ pub(super) fn of_ranks(given: &[RankOf], clock: ClockMode) -> String {
     given.chain(clock).collect()
 }
 
-/// Files as words for a shell.
 fn files(inputs: &[PathBuf]) -> String {
     let word = |path: &PathBuf| {
         let text = path.display().to_string();

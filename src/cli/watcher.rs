@@ -89,7 +89,6 @@ impl Watcher for Terminal {
     }
 }
 
-/// Writes what a run reports in lines.
 fn tell(event: Event<'_>) {
     match event {
         Event::Loaded(loaded) => notes::loaded(loaded),

@@ -152,7 +152,6 @@ pub fn has_replays(store: &Store) -> bool {
     launches(store).kernels.iter().any(may_be)
 }
 
-/// The launches of all kernels of a store.
 fn launches(store: &Store) -> Launches {
     launches::for_work(store, store.kernels.clone())
 }

@@ -259,12 +259,10 @@ impl Tally {
         found.into_iter().for_each(|flags| self.add(flags | of_all));
     }
 
-    /// Whether any slice has a category.
     pub(super) fn has_categories(&self) -> bool {
         self.counts.slices.iter().any(|of| of.category.is_some())
     }
 
-    /// Whether any slice has a Kineto category.
     pub(super) fn has_kineto(&self) -> bool {
         [has::OPERATOR, has::FRAME, has::RUNTIME, has::KERNEL].into_iter().any(|flags| self.number(flags) > 0)
     }
@@ -309,7 +307,6 @@ fn evidence(launched: &Launched) -> u32 {
     }
 }
 
-/// The steps of all processes by name.
 fn by_name(store: &Store, steps: &Steps) -> Vec<StepCount> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for step in steps.processes().flat_map(|(_, steps)| steps) {

@@ -1,4 +1,4 @@
-//! What changed from the first trace of a diff to the second: a measure before and after, the unit that both are divided by, and the fate of a stack.
+//! What changed from the first trace of a diff to the second: a measure before and after, and the unit that both are divided by.
 //!
 //! Two traces rarely have the same number of steps, so sums would show which trace is longer, not which is faster. So values are compared per step.
 //! If a trace marks no steps, values are compared per kernel, that is per call of the collective: a step of the same program always makes as many
@@ -137,16 +137,6 @@ impl Delta {
     }
 }
 
-/// Which of the two traces has a stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    Changed,
-    /// Only the second.
-    New,
-    /// Only the first.
-    Vanished,
-}
-
 /// A value of a measure: a count, which has a fraction if it is per step, or a length of time.
 pub fn value(measure: Order, number: f64) -> String {
     match measure {
@@ -165,19 +155,4 @@ pub fn change(measure: Order, delta: Delta) -> String {
 /// A change without its share: `+1.23 ms`, `−1.23 ms`, or `=` if there is none.
 pub(crate) fn growth(measure: Order, growth: f64) -> String {
     if growth == 0.0 { "=".to_owned() } else { format!("{}{}", sign(growth), value(measure, growth.abs())) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn changes_have_a_sign() {
-        let of = |before, after| change(Order::GpuTime, Delta { before, after });
-        assert_eq!(of(2_000.0, 1_500.0), "−500 ns (−25.0 %)");
-        assert_eq!(
-            (of(2_000.0, 4_500.0), of(0.0, 1.0), of(7.0, 7.0)),
-            ("+2.50 µs (+125.0 %)".into(), "+1 ns".into(), "=".into())
-        );
-    }
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::bound::{Bound, Bounded};
 use super::cost::{Order, Totals};
 use super::damage::Losses;
-use super::diff::delta::{Delta, Fate, NotPerStep, Per, SideTotals};
+use super::diff::delta::{Delta, NotPerStep, Per, SideTotals};
 use super::stacks::data::{Stack, StackReport};
 use super::stacks::grouping::GroupedKernels;
 use super::stacks::launching_steps::LaunchingSteps;
@@ -102,23 +102,22 @@ impl Change {
 
     /// How much more the second trace has, per unit.
     pub fn growth(&self, order: Order) -> f64 {
-        let of_side = |side: Option<SideTotals>| side.map_or(0.0, |of_side| of_side.by(order));
-        of_side(self.after) - of_side(self.before)
+        self.delta(order).growth()
     }
 
-    /// Which of the traces has the stack.
-    pub fn fate(&self) -> Fate {
+    /// `new` or `vanished`; `None` for a stack that both traces have.
+    pub fn fate(&self) -> Option<&'static str> {
         match (self.before, self.after) {
-            (None, _) => Fate::New,
-            (_, None) => Fate::Vanished,
-            _ => Fate::Changed,
+            (None, _) => Some("new"),
+            (_, None) => Some("vanished"),
+            _ => None,
         }
     }
 
-    /// A measure of the stack, if both traces have it.
-    pub fn delta(&self, measure: Order) -> Option<Delta> {
-        let (before, after) = self.before.zip(self.after)?;
-        Some(Delta { before: before.by(measure), after: after.by(measure) })
+    /// A measure of the stack; 0 in a trace without it.
+    pub fn delta(&self, measure: Order) -> Delta {
+        let [before, after] = [self.before, self.after].map(|side| side.map_or(0.0, |of_side| of_side.by(measure)));
+        Delta { before, after }
     }
 
     /// Whether the stack costs the same per unit in both traces.
@@ -279,141 +278,21 @@ fn side((trace, report): (&str, StackReport), per: Per) -> (Side, Vec<Stack>) {
     let StackReport { mut stacks, coverage, summary, damage, grouped, steps, kernels_in_trace, .. } = report;
     let is_grouped = !grouped.grouped_by.is_empty();
     stacks.extend(grouped.groups.into_iter().map(as_stack));
-    let mut without_launch = Totals::default();
-    for unattributed in coverage.without_launch.values() {
-        without_launch.add(unattributed.all);
-    }
+    let without_launch = coverage.without_launch();
     // Groups include them already.
-    let mut kernels = if is_grouped { Totals::default() } else { without_launch };
-    stacks.iter().for_each(|stack| kernels.add(stack.totals()));
-    let (trace, units) = (trace.to_owned(), per.units(steps.count, kernels.count));
-    let (kernels, outside) = (SideTotals::divided(kernels, units), kernels_in_trace.saturating_sub(coverage.kernels));
-    (
-        Side {
-            trace,
-            steps,
-            divided_by: units,
-            summary,
-            stacks: 0,
-            kernels,
-            kernels_outside: outside,
-            without_launch,
-            damage,
-        },
-        stacks,
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::answers::cost::{Cost, Distribution};
-    use crate::answers::stacks::data::Unattributed;
-    use crate::attribution::launches::Reason;
-
-    fn stack(frames: &str, count: u64, gpu_time: i64, exposed: i64) -> Stack {
-        let gpu_time = Distribution { total_ns: Ns(gpu_time), ..Distribution::default() };
-        Stack {
-            key: StackKey { frames: frames.split(';').map(str::to_owned).collect(), ..StackKey::default() },
-            count,
-            cost: Cost { gpu_time, exposed_ns: Ns(exposed), ..Cost::default() },
-            ..Stack::default()
-        }
-    }
-
-    fn report(stacks: Vec<Stack>) -> StackReport {
-        StackReport { stacks, ..StackReport::default() }
-    }
-
-    fn totals(count: u64, gpu_time: i64, exposed: i64) -> Option<Totals> {
-        Some(Totals { count, gpu_time_ns: Ns(gpu_time), exposed_ns: Ns(exposed), critical: None })
-    }
-
-    fn sums(side: Option<SideTotals>) -> Option<Totals> {
-        side.map(|of_side| of_side.totals)
-    }
-
-    #[test]
-    fn stacks_are_matched_by_file_and_function() {
-        let before = vec![
-            stack("a.py(1): f;launch", 4, 400, 100),
-            stack("a.py(1): g;launch", 1, 50, 50),
-            stack("same", 1, 9, 9),
-        ];
-        let after = vec![
-            stack("a.py(9): f;launch", 3, 330, 200),
-            stack("a.py(11): f;launch", 1, 70, 0),
-            stack("b.py(1): f;launch", 2, 20, 20),
-            stack("same", 1, 9, 9),
-        ];
-        let mut unattributed = report(before);
-        unattributed.coverage.without_launch.insert(
-            Reason::NoId,
-            Unattributed {
-                all: Totals { count: 1, gpu_time_ns: Ns(7), exposed_ns: Ns(5), critical: None },
-                ..Unattributed::default()
-            },
-        );
-        let mut diff = Diff::new(("before.json", unattributed), ("after.json", report(after)), Per::Total);
-        let of = |change: &Change| (change.key.frames[0].clone(), sums(change.before), sums(change.after));
-        let found: Vec<(String, Option<Totals>, Option<Totals>)> = diff.changes.iter().map(of).collect();
-        assert_eq!(
-            found,
-            [
-                ("a.py(1): g".to_owned(), totals(1, 50, 50), None),
-                ("b.py(1): f".to_owned(), None, totals(2, 20, 20)),
-                ("a.py(9): f".to_owned(), totals(4, 400, 100), totals(4, 400, 200)),
-            ]
-        );
-        assert_eq!((diff.new, diff.vanished, diff.unchanged, diff.changed), (1, 1, 1, 3));
-        assert_eq!(
-            (sums(Some(diff.before.kernels)), sums(Some(diff.after.kernels))),
-            (totals(7, 466, 164), totals(7, 429, 229))
-        );
-        assert_eq!((Some(diff.before.without_launch), diff.before.stacks, diff.after.stacks), (totals(1, 7, 5), 3, 3));
-        diff.arrange(Order::Exposed, Some(1));
-        assert_eq!(diff.changes[0].key.frames[0], "a.py(9): f");
-        assert_eq!((diff.changes.len(), diff.changed), (1, 3));
-    }
-
-    #[test]
-    fn bounds_are_on_growth() {
-        let diff = |before, after| {
-            let all = |totals| report(vec![stack("a", 10, totals, totals)]);
-            Diff::new(("b", all(before)), ("a", all(after)), Per::Total)
-        };
-        for (text, before, after, exceeded) in [
-            ("exposed>+5%", 1000, 1050, false),
-            ("exposed>+5%", 1000, 1051, true),
-            ("exposed > +5 %", 1000, 900, false),
-            ("gpu>+0%", 1000, 1000, false),
-            ("gpu>+0%", 0, 1, true),
-            ("gpu>+900%", 0, 1, true),
-            ("gpu>+1us", 0, 1000, false),
-            ("gpu>+1us", 0, 1001, true),
-            ("mean>+99", 0, 1000, true),
-            ("mean>+100", 0, 1000, false),
-            ("count>+0", 0, 1000, false),
-        ] {
-            assert_eq!(
-                diff(before, after).exceeds(&Bound::on_changes(text).unwrap()),
-                exceeded,
-                "{text} {before} {after}"
-            );
-        }
-        for text in [
-            "",
-            "exposed",
-            "exposed>5%",
-            "exposed<+5%",
-            "cost>+5%",
-            "exposed>+x%",
-            "exposed>+-5%",
-            "count>+1ms",
-            "gpu>+-1",
-            "gpu>+NaN%",
-        ] {
-            assert!(Bound::on_changes(text).is_err(), "{text}");
-        }
-    }
+    let apart = if is_grouped { Totals::default() } else { without_launch };
+    let kernels: Totals = stacks.iter().map(Stack::totals).chain([apart]).sum();
+    let divided_by = per.units(steps.count, kernels.count);
+    let side = Side {
+        trace: trace.to_owned(),
+        divided_by,
+        kernels: SideTotals::divided(kernels, divided_by),
+        kernels_outside: kernels_in_trace.saturating_sub(coverage.kernels),
+        stacks: 0,
+        steps,
+        summary,
+        without_launch,
+        damage,
+    };
+    (side, stacks)
 }

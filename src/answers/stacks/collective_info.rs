@@ -114,7 +114,6 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// The sizes of both.
     fn sum(a: Option<Bytes>, b: Option<Bytes>) -> Option<Bytes> {
         let both = a.zip(b).map(|(a, b)| Bytes {
             min: a.min.min(b.min),

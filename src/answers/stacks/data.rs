@@ -108,8 +108,12 @@ impl Stack {
     }
 
     pub fn totals(&self) -> Totals {
-        let Cost { gpu_time, exposed_ns: exposed, critical_ns: critical, .. } = self.cost;
-        Totals { count: self.count, gpu_time_ns: gpu_time.total_ns, exposed_ns: exposed, critical }
+        self.cost.totals(self.count)
+    }
+
+    /// The number of kernels missing from `known`, the counts by known value.
+    pub fn unknown(&self, known: impl Iterator<Item = u64>) -> u64 {
+        self.count.saturating_sub(known.sum())
     }
 }
 
@@ -166,6 +170,13 @@ pub struct UnattributedKernel {
 /// How many unattributed kernels are listed for each reason.
 const NAMED: usize = 3;
 
+impl Unattributed {
+    /// The number of these kernels missing from [`Unattributed::first`].
+    pub fn not_named(&self) -> u64 {
+        self.all.count.saturating_sub(self.first.len() as u64)
+    }
+}
+
 impl Coverage {
     pub fn attributed(&self) -> u64 {
         self.attributed_by.values().sum()
@@ -173,7 +184,12 @@ impl Coverage {
 
     /// How many kernels are unattributed.
     pub fn unattributed(&self) -> u64 {
-        self.without_launch.values().map(|kernels| kernels.all.count).sum()
+        self.without_launch().count
+    }
+
+    /// The totals of the unattributed kernels.
+    pub fn without_launch(&self) -> Totals {
+        self.without_launch.values().map(|kernels| kernels.all).sum()
     }
 
     pub(super) fn count(store: &Store, attribution: &Attribution) -> Self {
@@ -183,7 +199,6 @@ impl Coverage {
         coverage
     }
 
-    /// Adds the counts of another trace.
     pub(super) fn merge(&mut self, other: Coverage) {
         self.kernels += other.kernels;
         self.uncertain += other.uncertain;
@@ -251,7 +266,7 @@ pub struct TraceOfReport {
 }
 
 /// The stacks in a window of one trace, or in one window of each of several traces.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StackReport {
     /// The traces.
@@ -347,32 +362,20 @@ impl StackReport {
     /// The same answer with only the first few stacks or groups.
     #[must_use]
     pub fn first(&self, stacks: usize) -> Self {
-        let shown: Vec<Stack> = self.stacks.iter().take(stacks).cloned().collect();
-        let mut grouped = self.grouped.clone();
-        grouped.groups.truncate(stacks);
-        let cut: u64 = self.stacks.iter().skip(stacks).map(|stack| stack.count).sum::<u64>()
-            + self.grouped.groups.iter().skip(stacks).map(|group| group.count).sum::<u64>();
-        StackReport {
-            traces: self.traces.clone(),
-            stacks: shown,
-            hidden: Vec::new(),
-            stacks_found: self.stacks_found,
-            without_launch: self.without_launch.clone(),
-            grouped,
-            kernels_left_out: self.kernels_left_out + cut,
-            kernels_in_trace: self.kernels_in_trace,
-            coverage: self.coverage.clone(),
-            kernels_elsewhere: self.kernels_elsewhere,
-            critical_path_ns: self.critical_path_ns.clone(),
-            not_asked: self.not_asked.clone(),
-            summary: self.summary.clone(),
-            damage: self.damage.clone(),
-            records: self.records.clone(),
-            steps: self.steps.clone(),
-        }
+        let mut first = self.clone();
+        first.stacks.truncate(stacks);
+        first.grouped.groups.truncate(stacks);
+        let of_stacks = self.stacks.iter().skip(stacks).map(|stack| stack.count);
+        let of_groups = self.grouped.groups.iter().skip(stacks).map(|group| group.count);
+        first.kernels_left_out += of_stacks.chain(of_groups).sum::<u64>();
+        first
     }
 
-    /// How long the kernels of all stacks ran.
+    /// The number of stacks that [`StackReport::arrange`] left out.
+    pub fn stacks_left_out(&self) -> u64 {
+        self.stacks_found.saturating_sub(distinct(&self.stacks))
+    }
+
     fn gpu_time(&self) -> Ns {
         self.stacks.iter().map(|stack| stack.cost.gpu_time.total_ns).sum()
     }

@@ -65,7 +65,6 @@ impl<'a> GpuSpans<'a> {
         self.of.iter().filter_map(|(gpu, span)| Some((*span, self.all.of.get(gpu)?, counted.of.get(gpu)?)))
     }
 
-    /// Whether a kernel counts.
     pub(crate) fn count(&self, store: &Store, kernel: SliceId) -> bool {
         match &self.own {
             Some(own) => own.kernels.contains(&kernel),
@@ -96,7 +95,6 @@ impl<'a> GpuSpans<'a> {
         self.of.len() as u64
     }
 
-    /// The summed length of the spans.
     pub(crate) fn length(&self) -> Ns {
         self.of.values().map(|span| span.duration()).sum()
     }

@@ -69,7 +69,6 @@ pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> K
     Kept { slices: keeper.finish(), matched: matched.iter().map(|launched| launched.kernel).collect() }
 }
 
-/// Whether a slice is work launched onto a GPU.
 fn is_work(store: &Store, slice: SliceId) -> bool {
     match store.category_kind(slice) {
         CategoryKind::Kernel => true,
@@ -78,7 +77,6 @@ fn is_work(store: &Store, slice: SliceId) -> bool {
     }
 }
 
-/// Marks slices as kept.
 struct Keeper<'a> {
     store: &'a Store,
     slices: Vec<bool>,
@@ -115,7 +113,6 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Keeps a launch and its callers.
     fn launch(&mut self, call: SliceId) {
         if !std::mem::replace(&mut self.climbed[call.row()], true) {
             self.processes.extend(self.store.process_of(call));

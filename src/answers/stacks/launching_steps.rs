@@ -63,7 +63,6 @@ impl LaunchingSteps {
         found
     }
 
-    /// Adds the steps of another trace.
     pub(super) fn add(&mut self, other: LaunchingSteps) {
         self.count += other.count;
         self.unmarked += other.unmarked;

@@ -2,9 +2,8 @@
 //!
 //! [`reduction`] reduces a trace to mergeable sums by stack; [`data`] is the answer that it gives. [`collective_info`] has what kernels move,
 //! [`recorded_info`] what NCCL's records add, [`summary`] describes the whole window, [`verdict`] sums it up, [`grouping`] groups kernels by other keys,
-//! [`over_ranks`] shows how ranks differ within a stack, [`origin`] picks the frames that distinguish stacks, [`shares`] and [`weight`] are ratios and
-//! sums, [`steps`] finds the steps of a trace and [`step_costs`] what they cost, [`timeline`] shows when kernels ran on each stream, and [`keep`] what a
-//! smaller trace needs.
+//! [`over_ranks`] shows how ranks differ within a stack, [`origin`] picks the frames that distinguish stacks, [`steps`] finds the steps of a trace and
+//! [`step_costs`] what they cost, [`timeline`] shows when kernels ran on each stream, and [`keep`] what a smaller trace needs.
 
 pub mod collective_info;
 pub mod cpu_calls;
@@ -19,10 +18,8 @@ pub mod origin;
 pub mod over_ranks;
 pub mod recorded_info;
 pub mod reduction;
-pub mod shares;
 pub mod step_costs;
 pub mod steps;
 pub mod summary;
 pub mod timeline;
 pub mod verdict;
-pub mod weight;

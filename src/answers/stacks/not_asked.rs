@@ -66,7 +66,6 @@ impl NotAsked {
         self.families.iter().map(|family| family.gpu_time_ns).sum()
     }
 
-    /// Adds the collectives of another trace.
     pub(super) fn add(&mut self, other: NotAsked) {
         self.collectives_ns += other.collectives_ns;
         self.fused_ns += other.fused_ns;

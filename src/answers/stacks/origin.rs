@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of frames named per stack.
 const FRAMES: usize = 3;
 
 /// The first few telling frames of each stack ([`crate::attribution::stack_key::StackKey::telling_frames`]). If stacks share all of these, the innermost frame by
@@ -70,6 +69,12 @@ impl<'a> Names<'a> {
         let named = telling.first().into_iter().chain(depths.into_iter().map(|at| &telling[at])).chain(innermost);
         named.map(String::as_str).collect()
     }
+
+    /// The same; `(no frames)` for a stack without any.
+    pub(crate) fn label(&self, at: usize) -> Vec<String> {
+        let name: Vec<String> = self.name(at).into_iter().map(str::to_owned).collect();
+        if name.is_empty() { vec!["(no frames)".to_owned()] } else { name }
+    }
 }
 
 pub fn names<'a>(stacks: &[Frames<'a>]) -> Vec<Vec<&'a str>> {
@@ -79,10 +84,8 @@ pub fn names<'a>(stacks: &[Frames<'a>]) -> Vec<Vec<&'a str>> {
 
 /// For each stack the frame that best shows where it comes from, then the frames that distinguish it from others with that frame.
 pub(crate) fn labels<'t>(stacks: impl Iterator<Item = Frames<'t>>) -> Vec<Vec<String>> {
-    let stacks: Vec<Frames<'_>> = stacks.collect();
-    let owned = |names: Vec<&str>| -> Vec<String> { names.into_iter().map(str::to_owned).collect() };
-    let named = names(&stacks).into_iter().map(owned);
-    named.map(|names| if names.is_empty() { vec!["(no frames)".to_owned()] } else { names }).collect()
+    let names = Names::new(stacks);
+    (0..names.stacks.len()).map(|at| names.label(at)).collect()
 }
 
 #[cfg(test)]

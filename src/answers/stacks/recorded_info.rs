@@ -103,7 +103,6 @@ enum State {
 }
 
 impl JoinReport {
-    /// Adds the report of another trace.
     pub(super) fn add(&mut self, other: JoinReport) {
         self.kernels_with += other.kernels_with;
         self.kernels_without += other.kernels_without;

@@ -236,7 +236,6 @@ pub fn attributed(
     attributor.attribute(launches.kernels.iter().filter(inside), of)
 }
 
-/// Adds up kernels.
 fn totals(kernels: &[&KernelLaunch]) -> Totals {
     let mut all = Totals::default();
     kernels.iter().for_each(|kernel| all.add(Totals::from_kernel(kernel)));

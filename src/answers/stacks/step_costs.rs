@@ -141,29 +141,20 @@ impl StepSums {
     }
 
     pub(super) fn cost(&self, user_code: &UserCode) -> StepCost {
-        let Summary {
-            gpus,
-            wall_ns: wall,
-            busy_ns: busy,
-            compute_ns: compute,
-            collectives_ns: collectives,
-            exposed_ns: exposed,
-            ..
-        } = self.summary;
+        let Summary { gpus, wall_ns: gpu_span_ns, busy_ns, compute_ns, collectives_ns, exposed_ns, .. } = self.summary;
         let largest = self.stacks.iter().rev().max_by_key(|(_, of)| (of.exposed_ns, of.gpu_time_ns));
         let headline = |key: &StackKey| key.telling_frames(user_code).into_iter().next();
         let largest_stack = largest.and_then(|(key, of)| Some(LargestStack { headline: headline(key)?, totals: *of }));
-        let StepSums { number, start, dur, .. } = *self;
         StepCost {
-            number,
-            ts_ns: start,
-            dur_ns: dur,
+            number: self.number,
+            ts_ns: self.start,
+            dur_ns: self.dur,
             gpus,
-            gpu_span_ns: wall,
-            busy_ns: busy,
-            compute_ns: compute,
-            collectives_ns: collectives,
-            exposed_ns: exposed,
+            gpu_span_ns,
+            busy_ns,
+            compute_ns,
+            collectives_ns,
+            exposed_ns,
             largest_stack,
         }
     }

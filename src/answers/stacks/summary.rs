@@ -93,6 +93,21 @@ impl Summary {
         self.top_kernels.clear();
         self.kernel_names_found = 0;
     }
+
+    /// A time as a share of [`Summary::wall_ns`]; `None` for an empty window.
+    pub fn share(&self, time: Ns) -> Option<f64> {
+        time.share_of(self.wall_ns)
+    }
+
+    /// What the times are shares of.
+    pub fn whole(&self) -> &'static str {
+        if self.gpu_span.is_some() { "GPU span" } else { "window" }
+    }
+
+    /// The number of kernel names beyond [`Summary::top_kernels`].
+    pub fn other_names(&self) -> u64 {
+        self.kernel_names_found.saturating_sub(self.top_kernels.len() as u64)
+    }
 }
 
 /// Summarises a window, measured in these spans.

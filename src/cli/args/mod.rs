@@ -2,37 +2,25 @@
 
 mod answering;
 mod commands;
-mod describe;
-mod families;
-mod hang;
 mod parts;
 mod ranks;
 mod record;
-mod records;
-mod report;
 mod shared;
 mod size;
-mod what_if;
 mod words;
 
 use std::path::PathBuf;
 
 use crate::answers::cost::Order;
-use crate::answers::stacks::document::StacksAnswer;
-use crate::answers::stacks::weight::Weight;
+use crate::answers::stacks::document::{StacksAnswer, Weight};
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use answering::Answering;
-pub(crate) use commands::{Completions, Diff, Export, Man, Repair, Sql};
-pub(crate) use describe::Describe;
-pub(crate) use hang::Hang;
+pub(crate) use commands::{Completions, Describe, Diff, Export, Hang, Man, Records, Repair, Report, Sql, WhatIf};
 pub(crate) use parts::Part;
 pub(crate) use ranks::{OfRanks, RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
-pub(crate) use records::Records;
-pub(crate) use report::Report;
 pub(crate) use shared::{Climbing, OneRun, Reading, Selection, Span, asked, asked_of};
-pub(crate) use what_if::WhatIf;
 pub(crate) use words::{CLOCK, Colour};
 
 use answering::forms;

@@ -75,7 +75,6 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The options for stacks.
     pub(crate) fn climbing(&self) -> Climbing {
         Climbing {
             forward_stacks: self.forward_stacks,

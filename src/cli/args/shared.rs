@@ -13,11 +13,9 @@ use crate::time::{Ns, TimeRule, parse_nanos};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args};
 
-use super::families::FamilyName;
 use super::size::parse_size;
-use super::words::{SWITCH, TS_UNIT, WINDOW_ON, one_of};
+use super::words::{FamilyName, SWITCH, TS_UNIT, WINDOW_ON, one_of};
 
-/// Parses a length of time.
 pub(crate) fn parse_length(text: &str) -> Result<Ns, String> {
     match parse_nanos(text)? {
         length if length >= Ns::ZERO => Ok(length),
@@ -47,7 +45,6 @@ fn parse_threads(text: &str) -> Result<NonZero<usize>, String> {
     })
 }
 
-/// Parses the number of rows to show.
 pub(crate) fn parse_limit(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(limit @ 1..) => Ok(limit),

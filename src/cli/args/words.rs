@@ -1,12 +1,17 @@
 //! Options whose value is one of a few words, each with what it means to the library.
 
+use std::ffi::OsStr;
+
 use crate::answers::cost::Order;
-use crate::answers::stacks::weight::Weight;
+use crate::answers::stacks::document::Weight;
 use crate::attribution::launches::WindowOn;
+use crate::attribution::selection::ALL_FAMILIES;
 use crate::document::{Answer, Form};
+use crate::names::families::FAMILIES;
 use crate::operations::clocks::ClockMode;
 use crate::time::TimeRule;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::{Arg, Command, Error};
 
 /// The words of an option, and what each means.
 type Words<T> = [(&'static str, T)];
@@ -22,7 +27,6 @@ pub(crate) fn form_of<A: Answer>() -> impl TypedValueParser<Value = Form> {
     PossibleValuesParser::new(A::forms().map(Form::word)).map(|word| Form::parse(&word).unwrap_or(Form::Text))
 }
 
-/// What has to start in the window.
 pub(crate) const WINDOW_ON: &Words<WindowOn> = &[("launch", WindowOn::Launch), ("kernel", WindowOn::Kernel)];
 
 /// The unit of the times in JSON traces.
@@ -56,5 +60,23 @@ pub(crate) enum Colour {
 pub(crate) const COLOUR: &Words<Colour> =
     &[("auto", Colour::Auto), ("always", Colour::Always), ("never", Colour::Never)];
 
-/// The forms of rows.
 pub(crate) const ROWS: &Words<Form> = &[("table", Form::Table), ("csv", Form::Csv), ("json", Form::Json)];
+
+/// The name of a family: any text, because users may define families. Shells complete the built-in names; clap's own list of possible values would
+/// refuse users' families.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FamilyName;
+
+impl TypedValueParser for FamilyName {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let all = PossibleValue::new(ALL_FAMILIES).help("all of these");
+        let known = FAMILIES.iter().map(|family| PossibleValue::new(family.name).help(family.about));
+        Some(Box::new(known.chain([all])))
+    }
+}

@@ -8,7 +8,6 @@ use crate::time::{Ns, Window};
 
 use crate::cli::terminal::{note, say};
 
-/// How many slices an error lists.
 const MAX_LISTED: usize = 40;
 
 /// The window, with the options that choose it again.
@@ -48,7 +47,6 @@ fn chosen_text(chosen: &Chosen<'_>) -> String {
     }
 }
 
-/// The options that choose a slice again, for a shell.
 fn words(again: &Again) -> String {
     match again {
         Again::Step(number) => format!("--step {number}"),

@@ -225,7 +225,6 @@ fn set_name(header: &mut Header, name: &Path, archive: &mut impl Write) -> io::R
     header.set_path(short.chars().take(24).collect::<String>())
 }
 
-/// Fills the last block.
 fn pad(length: u64, archive: &mut impl Write) -> io::Result<()> {
     let rest = (length % BLOCK as u64) as usize;
     if rest > 0 { archive.write_all(&[0; BLOCK][rest..]) } else { Ok(()) }

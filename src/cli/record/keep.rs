@@ -18,10 +18,8 @@ use crate::cli::terminal::say;
 /// A recording of another host to which nothing was written for so long, in ns, is over.
 const SILENT: i64 = 3600 * 1_000_000_000;
 
-/// The unit of a file's blocks.
 const BLOCK: u64 = 512;
 
-/// A run of earlier recordings.
 struct Run {
     files: Vec<PathBuf>,
     /// What they take on the disk, in bytes.

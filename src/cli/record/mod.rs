@@ -54,7 +54,6 @@ pub(super) fn run(args: &Record) -> Result<(), Stop> {
     }
 }
 
-/// Why the job is not recorded.
 fn unrecorded(stop: &Stop) -> String {
     let why = stop.message().unwrap_or_default();
     format!("The job runs unrecorded: {}", why.strip_prefix("error: ").unwrap_or(&why))

@@ -79,7 +79,6 @@ impl About {
     }
 }
 
-/// This process's user.
 pub(super) fn user() -> u32 {
     // SAFETY: `geteuid` has no preconditions.
     unsafe { libc::geteuid() }

@@ -46,12 +46,10 @@ struct Page {
     verbose: bool,
 }
 
-/// A question with its cells.
 struct Row<'a> {
     possible: Possible,
     question: &'static str,
     share: String,
-    /// The command that answers it.
     command: &'a str,
     hint: String,
 }
@@ -159,7 +157,6 @@ impl Page {
         self.rows(&records.answers.iter().map(row).collect::<Vec<_>>(), out)
     }
 
-    /// The first few texts.
     fn some(&self, texts: Vec<String>) -> String {
         let shown = if self.verbose { texts.len() } else { texts.len().min(LISTED) };
         let more = match texts.len() - shown {

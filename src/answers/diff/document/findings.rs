@@ -1,10 +1,11 @@
 //! What every form says of two traces side by side: how much changed, the stacks that changed most, and facts.
 
+use super::changes::value_on;
 use super::measure::suffix;
 use super::summary::damaged;
 use super::{compared, other_steps};
 use crate::answers::cost::Order;
-use crate::answers::diff::delta::{Delta, Per, SideTotals, change, growth, value};
+use crate::answers::diff::delta::{Delta, Per, change, growth, value};
 use crate::answers::diff::{Change, Diff, Side};
 use crate::answers::stacks::origin::Names;
 use crate::answers::stacks::summary::Summary;
@@ -18,10 +19,8 @@ const NOTABLE: f64 = 0.01;
 /// The smallest part of a change of the measured time that the verdict names, as a share of that time. Less is rounding.
 const NOTABLE_PART: f64 = 0.001;
 
-/// The longest name in the verdict.
 const NAME: usize = 160;
 
-/// What all forms say.
 pub(crate) fn document(diff: &Diff) -> Document {
     Document {
         title: "What changed".to_owned(),
@@ -150,7 +149,6 @@ fn unexplained_compute(diff: &Diff) -> Option<Delta> {
     (is_most && chosen.growth() / compute.growth() < MOST).then_some(compute)
 }
 
-/// The finding that most of the change is compute.
 fn compute_finding(diff: &Diff) -> Option<Finding> {
     let compute = unexplained_compute(diff)?;
     let [before, after] = [&diff.before.trace, &diff.after.trace].map(|trace| shell_word(trace));
@@ -190,15 +188,9 @@ fn largest_change(diff: &Diff) -> Option<String> {
         true => "(no frames)".to_owned(),
         false => shorten_middle(&names.name(at).join(" in "), NAME),
     };
-    let fate = super::measure::fate(of).map_or(String::new(), |fate| format!(" ({fate})"));
-    let by = change(measure, delta_of(of, measure));
+    let fate = of.fate().map_or(String::new(), |fate| format!(" ({fate})"));
+    let by = change(measure, of.delta(measure));
     Some(format!("{lead} is {name}{fate}: {by} {noun}{}.", suffix(diff.per)))
-}
-
-/// A measure of a stack; 0 in a trace without it.
-fn delta_of(change: &Change, measure: Order) -> Delta {
-    let of_side = |side: Option<SideTotals>| side.map_or(0.0, |of_side| of_side.by(measure));
-    Delta { before: of_side(change.before), after: of_side(change.after) }
 }
 
 /// `1 kernel per step`
@@ -236,8 +228,8 @@ fn findings(diff: &Diff) -> Vec<Finding> {
     let per = suffix(diff.per);
     let finding = |at: usize| {
         let of = &diff.changes[at];
-        let Delta { before, after } = delta_of(of, Order::Count);
-        let [mean_before, mean_after] = [of.before, of.after].map(|side| super::measure::value(side, Order::Mean));
+        let Delta { before, after } = of.delta(Order::Count);
+        let [mean_before, mean_after] = [of.before, of.after].map(|side| value_on(side, Order::Mean));
         let text = match (of.before, of.after) {
             (None, _) => format!("New: {}, mean {mean_after}.", kernels(after, per)),
             (_, None) => format!("Vanished: it had {}, mean {mean_before}.", kernels(before, per)),
@@ -252,7 +244,7 @@ fn findings(diff: &Diff) -> Vec<Finding> {
             kind: FindingKind::Change,
             cost_ns: Some(Ns::rounded(growth(at))),
             place: Place { line: of.telling.first().cloned(), row: Some(at), ..Place::default() },
-            cost: format!("{} exposed{per}", change(Order::Exposed, delta_of(of, Order::Exposed))),
+            cost: format!("{} exposed{per}", change(Order::Exposed, of.delta(Order::Exposed))),
             what: if of.telling.is_empty() { "(no frames)".to_owned() } else { names.name(at).join(" in ") },
             evidence: vec![text],
             is_better: growth(at) < 0.0,

@@ -1,18 +1,11 @@
-//! The measures of a stack in both traces, as cells, and what they are divided by.
+//! What the measures of both traces are divided by.
 
 use std::collections::BTreeMap;
 
-use crate::answers::cost::Order;
-use crate::answers::diff::delta;
-use crate::answers::diff::delta::{Fate, NotPerStep, Per, SideTotals};
-use crate::answers::diff::{Change, Diff};
+use crate::answers::diff::Diff;
+use crate::answers::diff::delta::{NotPerStep, Per};
 use crate::answers::stacks::launching_steps::LaunchingSteps;
 use crate::document::format::{count, visible};
-
-/// A measure on one side; `-` if the trace does not have the stack.
-pub(crate) fn value(side: Option<SideTotals>, measure: Order) -> String {
-    side.map_or("-".to_owned(), |of_side| delta::value(measure, of_side.by(measure)))
-}
 
 /// ` per step`, which follows a divided measure.
 pub fn suffix(per: Per) -> &'static str {
@@ -74,19 +67,5 @@ fn names(names: &BTreeMap<String, u64>) -> String {
             let one = |(name, steps): &(&String, &u64)| format!("{} ×{}", visible(name), count(**steps));
             several.iter().map(one).collect::<Vec<_>>().join(", ")
         }
-    }
-}
-
-/// The change of a stack that both traces have; `None` for others.
-pub(crate) fn change(stack: &Change, measure: Order) -> Option<String> {
-    stack.delta(measure).map(|delta| delta::change(measure, delta))
-}
-
-/// `new` or `vanished`; `None` for a stack that both traces have.
-pub(crate) fn fate(stack: &Change) -> Option<&'static str> {
-    match stack.fate() {
-        Fate::New => Some("new"),
-        Fate::Vanished => Some("vanished"),
-        Fate::Changed => None,
     }
 }

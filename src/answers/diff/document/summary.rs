@@ -62,7 +62,6 @@ pub(crate) fn damaged(diff: &Diff) -> Vec<String> {
     [said("Before", &diff.before), said("After", &diff.after)].concat()
 }
 
-/// Writes the table.
 pub(crate) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}", table(diff).text(None))
 }

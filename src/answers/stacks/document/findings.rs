@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::kernels;
 use super::page::{label, names_of};
+use super::table::kernels;
 use crate::answers::cost::{Outliers, Totals};
 use crate::answers::damage;
 use crate::answers::stacks::collective_info::Bytes;
@@ -31,7 +31,6 @@ const NOTABLE: f64 = 0.05;
 /// The title of an answer without stacks.
 const NO_STACKS: &str = "No call stacks";
 
-/// What all forms say.
 pub(crate) fn document(report: &StackReport) -> Document {
     let windows: Vec<Window> = report.traces.iter().map(|trace| trace.window).collect();
     if report.coverage.kernels == 0 && !report.not_asked.families.is_empty() {
@@ -55,7 +54,6 @@ pub(crate) fn document(report: &StackReport) -> Document {
     }
 }
 
-/// A time that is shown as a share.
 struct Time {
     label: &'static str,
     get: fn(&Summary) -> Ns,
@@ -95,7 +93,7 @@ pub(crate) fn figures(report: &StackReport, screen: &Screen, out: &mut impl Writ
         writeln!(out, " {:<12}{:>12}", "window", duration(window))?;
     }
     writeln!(out)?;
-    let table = kernels::table(&summary.top_kernels, Some(screen.width.unwrap_or(WIDTH_WITHOUT_SCREEN)));
+    let table = kernels(&summary.top_kernels, Some(screen.width.unwrap_or(WIDTH_WITHOUT_SCREEN)));
     writeln!(out, "{}", table.trim_end())?;
     match summary.other_names() {
         0 => Ok(()),
@@ -132,7 +130,6 @@ fn launched_within(report: &StackReport) -> Option<Ns> {
     report.summary.gpu_span.filter(|_| report.traces.len() < 2).map(|_| report.summary.window.duration())
 }
 
-/// A note that times are sums over several GPUs.
 fn on_gpus(summary: &Summary) -> String {
     if summary.gpus == 1 { String::new() } else { format!(" on {} GPUs, summed", summary.gpus) }
 }
@@ -273,10 +270,7 @@ fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
 
 /// The stacks or groups with the most exposed time, and the kernels without a launch.
 fn findings(report: &StackReport) -> Vec<Finding> {
-    let without: Totals = report.coverage.without_launch.values().fold(Totals::default(), |mut sum, of| {
-        sum.add(of.all);
-        sum
-    });
+    let without = report.coverage.without_launch();
     let rows: Vec<Totals> = match report.groups() {
         Some(grouped) => grouped.groups.iter().map(|group| group.totals()).collect(),
         None => report.stacks.iter().map(Stack::totals).collect(),

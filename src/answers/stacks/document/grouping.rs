@@ -98,15 +98,13 @@ fn steps_text(groups: &Grouped, screen: &Screen, out: &mut impl Write) -> io::Re
         writeln!(out, "{}", screen.accent(&screen.fill(&heading)))?;
         out.write_all(steps_of(groups).text(screen.width).as_bytes())?;
     }
-    let sum = |of: &mut dyn Iterator<Item = &GroupedKernels>| {
-        of.fold(Totals::default(), |mut sum, group| {
-            sum.add(group.totals());
-            sum
-        })
+    let hidden: Totals = groups.hidden.iter().map(GroupedKernels::totals).sum();
+    let more = match groups.hidden.len() {
+        0 => None,
+        n => Some((format!("{} more steps", count(n as u64)), hidden)),
     };
-    let hidden = (groups.hidden.len(), sum(&mut groups.hidden.iter()));
-    let more = (hidden.0 > 0).then(|| (format!("{} more steps", count(hidden.0 as u64)), hidden.1));
-    let outside = (!others.is_empty()).then(|| ("In no step".to_owned(), sum(&mut others.into_iter())));
+    let in_none = || others.iter().map(|group| group.totals()).sum();
+    let outside = (!others.is_empty()).then(|| ("In no step".to_owned(), in_none()));
     for (what, totals) in more.into_iter().chain(outside).chain([("All".to_owned(), groups.totals())]) {
         let (gpu_time, exposed) = (duration(totals.gpu_time_ns), duration(totals.exposed_ns));
         writeln!(out, "{what}: {}, GPU {gpu_time}, exposed {exposed}", kernels(totals.count))?;

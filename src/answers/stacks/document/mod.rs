@@ -4,8 +4,6 @@ pub mod coverage;
 mod findings;
 pub(crate) mod flame;
 mod grouping;
-mod kernels;
-mod notation;
 mod page;
 pub mod script;
 mod speedscope;
@@ -21,10 +19,10 @@ use serde::Serialize;
 
 pub use findings::beside;
 pub(crate) use findings::measured;
+pub use flame::Weight;
 pub(crate) use page::{document as page_documents, labels_of, tables as page_tables, telling};
 
 use super::data::StackReport;
-use super::weight::Weight;
 use crate::answers::OnPage;
 use crate::attribution::launches::WindowOn;
 use crate::document::Screen;

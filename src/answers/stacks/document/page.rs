@@ -74,12 +74,7 @@ pub(crate) fn label(report: &StackReport, names: &Names<'_>, at: usize) -> Vec<S
     if let Some(grouped) = report.groups() {
         return vec![grouped.groups[at].label()];
     }
-    let mut label: Vec<String> = names.name(at).into_iter().map(str::to_owned).collect();
-    if label.is_empty() {
-        label.push("(no frames)".to_owned());
-    }
-    label.splice(..0, report.stacks[at].rank.clone());
-    label
+    report.stacks[at].rank.clone().into_iter().chain(names.label(at)).collect()
 }
 
 /// The frames that name the stacks.

@@ -43,33 +43,3 @@ pub(crate) fn stacks(report: &StackReport, max_callers: Option<usize>, out: &mut
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::attribution::stack_key::StackKey;
-
-    #[test]
-    fn the_form_that_scripts_read() {
-        let stack = |frames: &[&str], count| Stack {
-            key: StackKey { frames: frames.iter().map(|f| (*f).to_owned()).collect(), ..StackKey::default() },
-            count,
-            ..Stack::default()
-        };
-        let all = vec![
-            stack(&["main", "a", "b", "launch"], 2),
-            stack(&["other", "a", "b", "launch"], 3),
-            stack(&["c", "launch"], 15),
-        ];
-        let report = StackReport { stacks: all, ..StackReport::default() };
-        let text = |max_callers| {
-            let mut out = Vec::new();
-            stacks(&report, max_callers, &mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
-        let want = "Found 2 unique call stacks:\n\nc\n ->\nlaunch\nAppeared 15 times\n\na\n ->\nb\n ->\nlaunch\n\
-                    Appeared 5 times\n\n";
-        assert_eq!(text(Some(2)), want);
-        assert!(text(None).starts_with("Found 3 unique call stacks:\n"));
-    }
-}

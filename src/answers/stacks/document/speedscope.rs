@@ -5,9 +5,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::flame::samples;
+use super::flame::{Weight, samples};
 use crate::answers::stacks::data::StackReport;
-use crate::answers::stacks::weight::{Weight, weight_name};
 use crate::document::format::base_name;
 use crate::names::frames::location;
 
@@ -71,7 +70,7 @@ pub(crate) fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mu
         let end_value = report.weight(weight).unwrap_or(u64::MAX);
         Profile {
             kind: "sampled",
-            name: weight_name(weight),
+            name: weight.name(),
             unit,
             start_value: 0,
             end_value,

@@ -5,9 +5,8 @@ use std::io::{self, Write};
 
 use inferno::flamegraph::{self, Options};
 
-use super::flame;
+use super::flame::{self, Weight};
 use crate::answers::stacks::data::StackReport;
-use crate::answers::stacks::weight::{Weight, weight_name};
 use crate::document::format::{base_name, count, shorten, shorten_right};
 
 /// How many characters of trace names fit a title.
@@ -20,16 +19,13 @@ pub(crate) fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mu
     flame::folded(report, weight, &mut folded)?;
     let folded = String::from_utf8(folded).map_err(io::Error::other)?;
     if folded.is_empty() {
-        return Err(io::Error::other(format!("no stack has any {}, so there is nothing to draw", weight_name(weight))));
+        return Err(io::Error::other(format!("no stack has any {}, so there is nothing to draw", weight.name())));
     }
     if report.weight(weight).is_none() {
-        return Err(io::Error::other(format!(
-            "the {} of all stacks is too large a number to draw",
-            weight_name(weight)
-        )));
+        return Err(io::Error::other(format!("the {} of all stacks is too large a number to draw", weight.name())));
     }
     let mut options = Options::default();
-    options.title = format!("Call stacks by {}", weight_name(weight));
+    options.title = format!("Call stacks by {}", weight.name());
     options.subtitle = Some(subtitle(report, trace));
     options.count_name = if weight == Weight::Count { "kernels" } else { "ns" }.to_owned();
     // Equal answers give equal images: no random colours.

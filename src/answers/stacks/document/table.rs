@@ -1,15 +1,17 @@
-//! Stacks as a table: one row each, for people with the frames that best show where it comes from. The columns are those of spreadsheets, too.
+//! Stacks as a table: one row each, for people with the frames that best show where it comes from. The columns are those of spreadsheets, too. And
+//! kernels by name.
 
 use std::collections::BTreeMap;
 
 use super::flame;
-use super::notation::{kernel_names, process_group, values};
-use crate::answers::stacks::collective_info::Bandwidth;
+use crate::answers::stacks::collective_info::{Bandwidth, ProcessGroup};
 use crate::answers::stacks::data::{Stack, StackReport};
 use crate::answers::stacks::origin::origins;
-use crate::document::format::visible;
+use crate::answers::stacks::summary::KernelRow;
+use crate::document::format::{count, counted, grouped, values_of, visible};
 use crate::document::frames::lines;
-use crate::document::table::{Cell, Column, Table, frames, number, words};
+use crate::document::table::{Cell, Column, Table, frames, name, number, words};
+use crate::time::Ns;
 
 /// The stack's number, which kernels without a launch lack, and the frames that name it.
 type Context = (Option<usize>, Vec<String>);
@@ -84,4 +86,59 @@ pub(crate) fn labelled(report: &StackReport, labels: &[Vec<String>]) -> Table {
 pub(crate) fn rows(report: &StackReport) -> Table {
     let rows = report.stacks.iter().chain(&report.without_launch);
     Table::for_programs("stack", COLUMNS, rows.map(|stack| (stack, (None, Vec::new()))))
+}
+
+/// Values, each with the number of the stack's kernels that have it; the number is left out if all of them do. The remaining kernels are
+/// unknown.
+pub(crate) fn values(values: &BTreeMap<String, u64>, stack: &Stack) -> String {
+    values_of(values, stack.count)
+}
+
+/// The names of a stack's kernels, written like [`values`].
+pub(crate) fn kernel_names(stack: &Stack) -> String {
+    counted(stack.kernels_by_name.iter().map(|(name, kernels)| (name.as_str(), kernels.count)), stack.count)
+}
+
+/// A process group with its number of kernels: `3 (tp), 4 ranks [0, 1, 2, 3]`.
+pub(crate) fn process_group(group: &ProcessGroup, all: u64) -> String {
+    let mut text = group.name.as_deref().map_or("unnamed".into(), visible).into_owned();
+    if let Some(description) = &group.description {
+        text.push_str(&format!(" ({})", visible(description)));
+    }
+    if let Some(size) = group.size {
+        text.push_str(&format!(", {size} ranks"));
+    }
+    if let Some(ranks) = &group.ranks {
+        text.push_str(&format!(" {}", visible(ranks)));
+    }
+    if group.kernels != all {
+        text.push_str(&format!(" ×{}", count(group.kernels)));
+    }
+    text
+}
+
+/// A time in ns, without its unit.
+fn whole(time: Ns) -> Cell {
+    Cell::Text(u64::try_from(time.0).map_or_else(|_| time.to_string(), count))
+}
+
+/// How much of a name identifies the kernel: `ncclDevKernel_AllReduce_Sum_bf16_RING_LL`.
+const NAME_ROOM: usize = 42;
+
+/// The columns of `nsys stats -r cuda_gpu_kern_sum`.
+const KERNEL_COLUMNS: &[Column<KernelRow>] = &[
+    number("", "Time (%)").read(|row, ()| Cell::Text(format!("{:.1}", row.share_of_kernels * 100.0))),
+    number("", "Total Time (ns)").read(|row, ()| whole(row.time.total_ns)),
+    number("", "Instances").read(|row, ()| Cell::Count(row.instances)),
+    number("", "Avg (ns)").dropped(4).read(|row, ()| Cell::Text(grouped(row.time.mean_ns, 1))),
+    number("", "Med (ns)").dropped(1).read(|row, ()| Cell::Text(grouped(row.time.median_ns, 1))),
+    number("", "Min (ns)").dropped(2).read(|row, ()| whole(row.time.min_ns)),
+    number("", "Max (ns)").dropped(3).read(|row, ()| whole(row.time.max_ns)),
+    number("", "StdDev (ns)").dropped(0).read(|row, ()| Cell::Text(grouped(row.time.std_dev_ns, 1))),
+    name("Name").room(NAME_ROOM).read(|row, ()| Cell::Text(visible(&row.name).into_owned())),
+];
+
+/// The kernels by name, in lines of at most `width`.
+pub(crate) fn kernels(rows: &[KernelRow], width: Option<usize>) -> String {
+    Table::new("kernels", "Kernels", KERNEL_COLUMNS, rows.iter().map(|row| (row, ()))).text(width)
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::notation::{kernel_names, process_group, values};
+use super::table::{kernel_names, process_group, values};
 use crate::answers::cost::{Cost, Distribution};
 use crate::answers::records::Phases;
 use crate::answers::stacks::collective_info::{Bandwidth, Bytes, CollectiveInfo};
@@ -94,7 +94,6 @@ fn headline(names: &[&str], room: usize) -> String {
     headline
 }
 
-/// A frame in its shortest readable form.
 fn short(frame: &str) -> Cow<'_, str> {
     match short_c_function(frame) {
         Cow::Borrowed(frame) => visible(frame),

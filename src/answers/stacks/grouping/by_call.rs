@@ -32,7 +32,6 @@ const SHOWN: usize = 80;
 /// What determines the values of call paths: path, capture, forward pass, whether that is unknown, thread.
 type Path = (Option<PathId>, Option<PathId>, Option<PathId>, bool, Option<ThreadId>);
 
-/// Finds the values of launches.
 pub(super) struct ByCall<'a> {
     store: &'a Store,
     attribution: &'a Attribution,
@@ -133,7 +132,6 @@ impl<'a> ByCall<'a> {
         self.frames(row).any(|frame| module(frame).is_some())
     }
 
-    /// The forward operator, if its modules are recorded.
     fn forward_module(&mut self, row: &KernelLaunch) -> Option<SliceId> {
         let store = self.store;
         let is_backward = |slice| store.autograd(slice).is_some_and(|number| number.forward_thread != 0);

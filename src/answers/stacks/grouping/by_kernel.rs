@@ -27,7 +27,6 @@ const POSSIBLE: &str = "possible communication";
 /// The category of collectives of no known family.
 const OTHER: &str = "other collectives";
 
-/// Finds the values of kernels.
 pub(super) struct ByKernel<'a> {
     store: &'a Store,
     attribution: &'a Attribution,
@@ -39,7 +38,6 @@ pub(super) struct ByKernel<'a> {
     by_name: HashMap<(usize, StringId), u32, FixedState>,
 }
 
-/// What keys need from an operation.
 struct OfOperation {
     communicator: Option<usize>,
     collective: Option<std::sync::Arc<str>>,

@@ -17,7 +17,6 @@ use crate::store::Store;
 /// The value of each key, in the order of the keys.
 pub(crate) type GroupKey = Vec<GroupValue>;
 
-/// Finds the values of kernels.
 pub(crate) struct Keys<'a> {
     by: &'a [GroupBy],
     values: Values,
@@ -26,7 +25,6 @@ pub(crate) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Prepares to group the rows of an attribution.
     pub(crate) fn new(
         store: &'a Store,
         attribution: &'a Attribution,

@@ -10,7 +10,7 @@ mod keys;
 pub mod tree;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -129,13 +129,8 @@ pub struct Grouping {
 impl Grouping {
     /// Groups by these keys. A repeated key is dropped.
     pub fn new(mut by: Vec<GroupBy>, depth: Option<usize>) -> Self {
-        let mut names: Vec<String> = Vec::new();
-        by.retain(|key| {
-            let name = key.name();
-            let is_new = !names.contains(&name);
-            names.push(name);
-            is_new
-        });
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        by.retain(|key| names.insert(key.name()));
         Grouping { by, depth }
     }
 
@@ -228,8 +223,7 @@ impl GroupedKernels {
     }
 
     pub fn totals(&self) -> Totals {
-        let Cost { gpu_time, exposed_ns: exposed, critical_ns: critical, .. } = self.cost;
-        Totals { count: self.count, gpu_time_ns: gpu_time.total_ns, exposed_ns: exposed, critical }
+        self.cost.totals(self.count)
     }
 }
 
@@ -283,9 +277,7 @@ impl Grouped {
 
     /// The totals of all groups, including those left out.
     pub fn totals(&self) -> Totals {
-        let mut all = self.others.totals;
-        self.groups.iter().chain(&self.hidden).for_each(|group| all.add(group.totals()));
-        all
+        self.groups.iter().map(GroupedKernels::totals).chain([self.left_out().totals]).sum()
     }
 
     /// Whether the groups are steps and nothing else.
