@@ -20,14 +20,12 @@ from collections import Counter
 from typing import Any
 
 from .. import _program
-from .engines import ENGINES, INCOMPLETE, UNUSABLE, Engine, Job, started
+from .engines import INCOMPLETE, UNUSABLE, Engine, Job, started
 
 WRONG = 2
 """The exit code of wrong usage, here and of the program."""
 DEFAULTS = [(("--quiet", "-q", "--verbose", "-v"), ["--quiet"]), (("--threads",), ["--threads", "1"]), (_program.OF_CONFIG, [_program.NO_CONFIG])]
 """Options for `part` that are given unless the user gives one of these. A job has one CPU, and a config file of one machine is on no other."""
-FILES = ("--config", "--family-file", "--capture-trace")
-"""The options of `part` that name a file beside the trace."""
 TRACES = tuple(".json .json.gz .json.zst .pftrace .perfetto-trace .zip .tar .tar.gz .tgz .tar.zst .sqlite .sqlite.gz .sqlite.zst".split())
 """How the names of those files end that count in a folder."""
 FULL = ("No space left on device", "Disk quota exceeded", "os error 28", "os error 122")
@@ -35,26 +33,7 @@ FULL = ("No space left on device", "Disk quota exceeded", "os error 28", "os err
 
 
 class Parser(argparse.ArgumentParser):
-    """The command line. `@FILE` is a list, an argument on each line; empty lines and those that begin with `#` are none."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            prog="python -m nccl_stacks.fleet",
-            usage="%(prog)s PATHS... --out DIR [--engine local|ray|dask] [options] [-- options for nccl-stacks part]",
-            description="Reduces the trace of each rank to a part, on many machines, and answers from the parts. Parts newer than traces are kept.",
-            epilog="exit codes: those of the answer, so 6 if it lacks ranks; 1: the run ended early; 2: wrong usage",
-            fromfile_prefix_chars="@",
-        )
-        add = self.add_argument
-        add("paths", nargs="+", metavar="PATHS", help="traces, folders or patterns of traces; @FILE is a list of these, one a line")
-        add("--out", required=True, metavar="DIR", help="the folder of parts, which all machines share; made if it is not there")
-        add("--engine", choices=sorted(ENGINES), default="local", help="what starts processes [default: local, this machine alone]")
-        add("--address", metavar="A", help="where the Ray or Dask cluster is [default: one on this machine]")
-        add("--workers", type=int, metavar="N", help="how many traces at once, without a cluster [default: as many as CPUs]")
-        add("--retries", type=int, default=3, metavar="N", help="how often what is killed or lost with a machine is tried again [default: 3]")
-        add("--expect", type=int, metavar="N", help="how many ranks the job has; the answer then names those that are missing")
-        add("--merge", type=shlex.split, default=[], metavar="'OPTIONS'", help="options for nccl-stacks ranks, or with --stacks for the main command")
-        add("--no-merge", action="store_true", help="only make the parts")
+    """`@FILE` is a list, an argument on each line; empty lines and those that begin with `#` are none."""
 
     def convert_arg_line_to_args(self, arg_line: str) -> list[str]:
         return [line for line in [arg_line.strip()] if line and not line.startswith("#")]
@@ -62,9 +41,25 @@ class Parser(argparse.ArgumentParser):
 
 def main() -> int:
     """Runs the command; the exit code."""
+    parser = Parser(
+        prog="python -m nccl_stacks.fleet",
+        usage="%(prog)s PATHS... --out DIR [--engine local|ray|dask] [options] [-- options for nccl-stacks part]",
+        description="Reduces the trace of each rank to a part, on many machines, and answers from the parts. Parts newer than traces are kept.",
+        epilog="exit codes: those of the answer, so 6 if it lacks ranks; 1: the run ended early; 2: wrong usage",
+        fromfile_prefix_chars="@",
+    )
+    add = parser.add_argument
+    add("paths", nargs="+", metavar="PATHS", help="traces, folders or patterns of traces; @FILE is a list of these, one a line")
+    add("--out", required=True, metavar="DIR", help="the folder of parts, which all machines share; made if it is not there")
+    add("--engine", choices=["dask", "local", "ray"], default="local", help="what starts processes [default: local, this machine alone]")
+    add("--address", metavar="A", help="where the Ray or Dask cluster is [default: one on this machine]")
+    add("--workers", type=int, metavar="N", help="how many traces at once, without a cluster [default: as many as CPUs]")
+    add("--retries", type=int, default=3, metavar="N", help="how often what is killed or lost with a machine is tried again [default: 3]")
+    add("--expect", type=int, metavar="N", help="how many ranks the job has; the answer then names those that are missing")
+    add("--merge", type=shlex.split, default=[], metavar="'OPTIONS'", help="options for nccl-stacks ranks, or with --stacks for the main command")
+    add("--no-merge", action="store_true", help="only make the parts")
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
-    parser = Parser()
     try:
         asked = parser.parse_args(words[:end])
     except RecursionError:
@@ -86,14 +81,10 @@ def main() -> int:
 
 def run(asked: argparse.Namespace, rest: list[str]) -> int:
     program = _program.find()
-    traces = expanded(asked.paths)
-    options, ranks = divided(rest, traces)
-    folder = os.path.abspath(asked.out)
-    os.makedirs(folder, exist_ok=True)
-    named = program if os.environ.get(_program.VARIABLE) else None
-    jobs = [Job(trace, os.path.join(folder, part_name(trace)), (*options, *ranks.get(trace, ())), named) for trace in traces]
+    jobs = planned(expanded(asked.paths), rest, os.path.abspath(asked.out), program)
+    os.makedirs(asked.out, exist_ok=True)
     # The largest come first: one of them that began last would be waited for alone.
-    left = sorted((job for job in jobs if not job.is_made()), key=lambda job: -os.path.getsize(job.trace) if os.path.exists(job.trace) else 0)
+    left = sorted((job for job in jobs if not is_made(job)), key=lambda job: -os.path.getsize(job.trace) if os.path.exists(job.trace) else 0)
     failed: set[Job] = set()
     partly = 0
     # Standard output is the answer's. Ray writes there that a worker has died, from threads of its own.
@@ -103,65 +94,74 @@ def run(asked: argparse.Namespace, rest: list[str]) -> int:
         say(f"{len(left)} parts to make; engine {asked.engine}")
         with contextlib.ExitStack() as stack:
             failed, partly = reduce(started(stack, asked.engine, asked.workers, asked.address), left, asked.retries)
-        there = set(os.listdir(folder))
-        for job in [job for job in left if job not in failed and os.path.basename(job.part) not in there]:
-            failed.add(job)
-            say(f"no part of {job.trace}: it was written, and is not in {folder} here; that has to be a folder all machines share")
-    kept, whole = len(jobs) - len(left), len(jobs) - len(failed)
-    say(f"{whole} of {len(jobs)} parts: {whole - kept} made, {kept} there already")
+    for job in [job for job in left if job not in failed and not os.path.exists(job.part)]:
+        failed.add(job)
+        say(f"no part of {job.trace}: it was written, and is not in {asked.out} here; that has to be a folder all machines share")
+    whole = {os.path.basename(job.part) for job in jobs if job not in failed}
+    kept = len(jobs) - len(left)
+    say(f"{len(whole)} of {len(jobs)} parts: {len(whole) - kept} made, {kept} there already")
     lacks = INCOMPLETE if failed or partly else 0
     if asked.no_merge:
         return lacks
     if not whole:
         raise _program.Error("no trace has a part, so there is nothing to merge")
-    return answer(asked, program, {os.path.basename(job.part) for job in jobs if job not in failed}, output) or lacks
+    return answer(asked, program, whole, output) or lacks
 
 
 def expanded(named: list[str]) -> list[str]:
     """The traces of files, patterns and folders, as absolute paths, each once. The rules are the program's, so that a folder means the same here
     and there. What does not exist stays: to say so is up to the program."""
-    times: Counter[str] = Counter()
-    traces: dict[str, str] = {}
+    traces: dict[str, list[str]] = {}
     for path in (path for name in named for path in _program.matches(name)):
         inside = [path]
         if os.path.isdir(path):
             inside = sorted(entry.path for entry in os.scandir(path) if entry.name.endswith(TRACES) and entry.is_file())
         for trace in map(os.path.abspath, inside):
             # A link leads to the same trace.
-            times[traces.setdefault(os.path.realpath(trace), trace)] += 1
-    for trace in (trace for trace, count in times.items() if count > 1):
-        say(f"{trace} is listed {times[trace]} times and read once")
+            traces.setdefault(os.path.realpath(trace), []).append(trace)
+    for times in (times for times in traces.values() if len(times) > 1):
+        say(f"{times[0]} is listed {len(times)} times and read once")
     if not traces:
         raise _program.Error(f"no traces in {', '.join(named)}")
-    return list(traces.values())
+    return [times[0] for times in traces.values()]
 
 
-def divided(rest: list[str], traces: list[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """The options for all traces, and those for one: `--rank 3=FILE` is wrong for all others. Other machines are in other folders, so files
-    that options name become absolute paths."""
+def planned(traces: list[str], rest: list[str], folder: str, program: str) -> list[Job]:
+    """The parts to make, with the options for all and those for one trace: `--rank 3=FILE` is wrong for all others. Other machines are in other
+    folders, so files that options name become absolute paths."""
     files = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in (*FILES, "--rank"):
+    for name in ("--config", "--family-file", "--capture-trace", "--rank"):
         files.add_argument(name, dest=name, action="append", default=[])
-    named, options = files.parse_known_args(rest)
-    for name in FILES:
-        for file in getattr(named, name):
-            # If it is not there, that would be said for each trace.
-            os.stat(file)
-            options += [name, os.path.abspath(file)]
+    given, options = files.parse_known_args(rest)
+    named = vars(given)
     of_file = {os.path.realpath(trace): trace for trace in traces}
     ranks: dict[str, list[str]] = {}
-    for rank, _, file in (value.partition("=") for value in getattr(named, "--rank")):
+    for rank, _, file in (value.partition("=") for value in named.pop("--rank")):
         trace = of_file.get(os.path.realpath(file))
         if trace is None:
             raise _program.Error(f"--rank {rank}={file}: that is none of the traces")
         ranks[trace] = ["--rank", f"{rank}={trace}"]
-    return [word for of, words in DEFAULTS if not _program.has(options, of) for word in words] + options, ranks
+    for name, file in ((name, file) for name, values in named.items() for file in values):
+        # If it is not there, that would be said for each trace.
+        os.stat(file)
+        options += [name, os.path.abspath(file)]
+    options = [word for of, words in DEFAULTS if not _program.has(options, of) for word in words] + options
+    own = program if os.environ.get(_program.VARIABLE) else None
+    return [Job(trace, os.path.join(folder, part_name(trace)), (*options, *ranks.get(trace, ())), own) for trace in traces]
 
 
 def part_name(trace: str) -> str:
     """The name of the part of a trace. Two traces with one name in two folders have two parts; a trace always has the same."""
     name = re.sub(r"(\.json)?(\.gz|\.zst)?$", "", os.path.basename(trace))
     return f"{name}-{hashlib.sha256(os.fsencode(trace)).hexdigest()[:12]}.parquet"
+
+
+def is_made(job: Job) -> bool:
+    """Whether there is a part that is newer than the trace, as `[ "$part" -nt "$trace" ]` has it."""
+    try:
+        return os.stat(job.part).st_mtime_ns > os.stat(job.trace).st_mtime_ns
+    except OSError:
+        return False
 
 
 def reduce(engine: Engine, jobs: list[Job], retries: int) -> tuple[set[Job], int]:
@@ -191,7 +191,7 @@ def reduce(engine: Engine, jobs: list[Job], retries: int) -> tuple[set[Job], int
             # `work` itself raises nothing, so its worker is gone, or could not begin.
             code, message = -signal.SIGKILL, f"{type(error).__name__}: {error}".strip().splitlines()[0]
         losses[job] += code < 0
-        if code < 0 and job.is_made():
+        if code < 0 and is_made(job):
             say(f"{job.trace} lost ({message}); its part is there")
         elif code < 0 and losses[job] <= retries:
             say(f"{job.trace} lost ({message}); retry {losses[job]} of {retries}")

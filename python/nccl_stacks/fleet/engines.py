@@ -1,7 +1,7 @@
-"""What a worker does with a trace, and where workers are: on this machine, on Ray, on Dask.
+"""What a worker does with a trace, and where workers are: on this machine, on Ray, on Dask. This module is all that workers import.
 
 An engine only starts jobs: each gives a future, with `add_done_callback` and `result`. Retries are the driver's, once for all engines; those
-of the engines are off where that can be. Ray and Dask are imported only when they are asked for. This module is all that workers import.
+of the engines are off where that can be. Ray and Dask are imported only when they are asked for.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ INCOMPLETE = 6
 """The program's exit code if it could read only some of its input."""
 UNUSABLE = 126
 """The code of a machine that cannot run the program, as in a shell. No job would do better there."""
-CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-Engine = Callable[["Job"], Any]
 
 
 class Job(NamedTuple):
@@ -31,12 +29,8 @@ class Job(NamedTuple):
     options: tuple[str, ...]
     program: str | None
 
-    def is_made(self) -> bool:
-        """Whether there is a part that is newer than the trace, as `[ "$part" -nt "$trace" ]` has it."""
-        try:
-            return os.stat(self.part).st_mtime_ns > os.stat(self.trace).st_mtime_ns
-        except OSError:
-            return False
+
+Engine = Callable[[Job], Any]
 
 
 def work(job: Job) -> tuple[int, str]:
@@ -56,16 +50,29 @@ def work(job: Job) -> tuple[int, str]:
     return done.returncode, f"the program {_program.ending(done.returncode)} on {host}" if done.returncode < 0 else done.stderr.strip()
 
 
-def _local(stack: ExitStack, workers: int | None, address: str | None) -> Engine:
-    """Threads of this process. Each waits for one program at a time, so Python's lock is no hindrance."""
-    pool = concurrent.futures.ThreadPoolExecutor(workers or CPUS)
-    stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-    return lambda job: pool.submit(work, job)
+def started(stack: ExitStack, name: str, workers: int | None, address: str | None) -> Engine:
+    """Starts an engine, which gives everything back when the stack is closed: `local`, threads of this process, each of which waits for a
+    program; `ray` or `dask`, on the cluster at `address` ($RAY_ADDRESS), else on one of this machine alone."""
+    workers = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    if name == "local":
+        pool = concurrent.futures.ThreadPoolExecutor(workers)
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        return lambda job: pool.submit(work, job)
+    host, _, port = (address or "").rpartition("//")[2].rpartition(":")
+    try:
+        if host and port.isdigit():
+            # Ray would wait for minutes.
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        return _ray(stack, workers, address or os.environ.get("RAY_ADDRESS")) if name == "ray" else _dask(stack, workers, address)
+    except Exception as error:
+        # What engines raise of their own is of many kinds, from versions that do not fit to ports that are taken.
+        what = f"no cluster at {address}" if address else f"{name} does not start"
+        if isinstance(error, ImportError):
+            what = f"{name} is not installed: pip install '{'dask[distributed]' if name == 'dask' else name}'"
+        raise _program.Error(f"{what}: {type(error).__name__}: {error}") from error
 
 
 def _ray(stack: ExitStack, workers: int | None, address: str | None) -> Engine:
-    """Tasks of one CPU each on a Ray cluster: that at `address` or in $RAY_ADDRESS, else one of this machine alone."""
-    address = address or os.environ.get("RAY_ADDRESS")
     if not address:
         # By default it listens on all interfaces, and runs what anybody sends. Read when it is imported; for all systems, in spite of its name.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -79,32 +86,11 @@ def _ray(stack: ExitStack, workers: int | None, address: str | None) -> Engine:
 
 
 def _dask(stack: ExitStack, workers: int | None, address: str | None) -> Engine:
-    """Tasks on a Dask cluster: that at `address`, else processes of this machine."""
     dask, distributed = import_module("dask"), import_module("distributed")
-    cluster = address
     if address is None:
         # Its own retries; and what is queued on a worker when that is killed would count as lost with it. Other clusters have own settings.
         dask.config.set({"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0})
-        own = {"n_workers": workers or CPUS, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
-        cluster = stack.enter_context(distributed.LocalCluster(**own))
-    client = stack.enter_context(distributed.Client(cluster))
+        own = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+        address = stack.enter_context(distributed.LocalCluster(**own))
+    client = stack.enter_context(distributed.Client(address))
     return lambda job: client.submit(work, job, pure=False, retries=0)
-
-
-ENGINES = {"local": _local, "ray": _ray, "dask": _dask}
-
-
-def started(stack: ExitStack, name: str, workers: int | None, address: str | None) -> Engine:
-    """Starts an engine, which gives everything back when the stack is closed."""
-    host, _, port = (address or "").rpartition("//")[2].rpartition(":")
-    try:
-        if host and port.isdigit():
-            # Ray would wait for minutes.
-            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-        return ENGINES[name](stack, workers, address)
-    except Exception as error:
-        # What engines raise of their own is of many kinds, from versions that do not fit to ports that are taken.
-        what = f"no cluster at {address}" if address else f"{name} does not start"
-        if isinstance(error, ImportError):
-            what = f"{name} is not installed: pip install '{'dask[distributed]' if name == 'dask' else name}'"
-        raise _program.Error(f"{what}: {type(error).__name__}: {error}") from error
