@@ -5,6 +5,11 @@
 //! own (`recorder/driver.rs`).
 
 #![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
+)]
+#![allow(
     clippy::duplicate_mod,
     reason = "the checks take what they need of `support` themselves, for the fuzz targets"
 )]

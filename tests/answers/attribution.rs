@@ -1,11 +1,11 @@
 //! Which code a kernel is attributed to, one rule at a time. Expected answers were worked out by hand from the traces of `testdata/`;
 //! they are in `testdata/README.md` with their reasons.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+use crate::support::events;
 
-use crate::support;
-
-use support::program::{run, run_json, scratch, stack, stacks, stderr, stdout, testdata, trace_of};
+use crate::support::program::{
+    has, refused, run, run_json, scratch, stack, stacks, stderr, stderr_of, stdout, testdata, trace_of,
+};
 
 /// The callers that all stacks of `strangers.json` but one begin with.
 const MAIN: [&str; 2] = ["<string>(1): <module>", "train.py(10): main"];
@@ -34,7 +34,7 @@ fn callers_that_times_or_numbers_alone_get_wrong() {
     // No depth shows anything of the other thread.
     assert!(!stdout(&run(&[&trace, "--stack-depth", "0"])).contains("watchdog"));
     let exact = stdout(&run(&[&trace, "--exact-names"]));
-    assert!(exact.contains("[thread 7001 (pt_autograd_0)]"), "{exact}");
+    has(&exact, "[thread 7001 (pt_autograd_0)]");
 }
 
 #[test]
@@ -84,18 +84,15 @@ fn replayed_kernels_have_the_stack_of_their_capture() {
         ];
         assert_eq!(stacks(&output), want);
         let notes = stderr(&output);
-        assert!(
-            notes.contains("5 of 5 kernels attributed: 4 by graph replay, 1 by graph capture alone; 0 without"),
-            "{notes}"
-        );
-        assert!(notes.contains("Graph captures: stacks for 3 kernels, 1 ambiguous"), "{notes}");
-        assert!(notes.contains("1 of a graph that no capture holds\n"), "{notes}");
+        has(&notes, "5 of 5 kernels attributed: 4 by graph replay, 1 by graph capture alone; 0 without");
+        has(&notes, "Graph captures: stacks for 3 kernels, 1 ambiguous");
+        has(&notes, "1 of a graph that no capture holds\n");
     }
-    let missing = run(&[&trace, "--capture-trace", "no_such_file.json"]);
-    assert_eq!(missing.status.code(), Some(1));
-    assert!(stderr(&missing).contains("no_such_file.json: there is no such file"), "{}", stderr(&missing));
-    let useless = run(&[&trace, "--capture-trace", &testdata("two_matches.json")]);
-    assert!(stderr(&useless).contains("no call in this trace puts anything into a graph"), "{}", stderr(&useless));
+    refused(&[&trace, "--capture-trace", "no_such_file.json"], 1, "no_such_file.json: there is no such file");
+    has(
+        &stderr(&run(&[&trace, "--capture-trace", &testdata("two_matches.json")])),
+        "no call in this trace puts anything into a graph",
+    );
 }
 
 /// CUDA's calls do not name the kernels that they launch: the order decides, if the graph runs on one stream.
@@ -118,9 +115,7 @@ fn captures_without_names_are_matched_by_order() {
     let capture: Vec<&str> = capture.iter().map(String::as_str).collect();
     let (_folder, capture) = trace_of(&capture);
     let work = |name: &str, category: &str, stream: u32, ts: u32, dur: u32| {
-        format!(
-            r#""ph":"X","name":"{name}","cat":"{category}","pid":0,"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"correlation":1}}"#
-        )
+        events::tied(category, name, (0, stream), ts, dur, 1)
     };
     let replay = |streams: [u32; 3], first: &str| {
         let launch = r#""ph":"X","name":"cudaGraphLaunch","cat":"cuda_runtime","pid":9,"tid":9,"ts":10,"dur":1,"args":{"correlation":1}"#;
@@ -131,18 +126,18 @@ fn captures_without_names_are_matched_by_order() {
             work("Memset (Device)", "gpu_memset", streams[1], 30, 10),
             work("ncclDevKernel_X", "kernel", streams[2], 40, 5),
         ];
-        let (_folder, replay) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+        let (_folder, replay) = trace_of(&events);
         run_json(&[&replay, "--capture-trace", &capture])
     };
     let output = replay([7, 7, 7], "kernel");
     let want = ["[graph capture]", "nccl:all_reduce", "cudaLaunchKernelExC", "[graph replay]", "cudaGraphLaunch"];
     assert_eq!(stacks(&output), [stack(1, &want)]);
     let by_order = "stacks for 1 kernel (1 by order alone, because the calls name no kernels), 0 ambiguous";
-    assert!(stderr(&output).contains(by_order), "{}", stderr(&output));
+    has(&stderr(&output), by_order);
     // On two streams the order is not certain; with a copy instead of a kernel it is another graph.
     for output in [replay([7, 8, 7], "kernel"), replay([7, 7, 7], "gpu_memcpy")] {
         assert_eq!(stacks(&output), [stack(1, &["cudaGraphLaunch"])]);
-        assert!(stderr(&output).contains("1 of a graph that no capture holds"), "{}", stderr(&output));
+        has(&stderr(&output), "1 of a graph that no capture holds");
     }
 }
 
@@ -173,7 +168,7 @@ fn the_backward_pass_shows_the_forward_pass() {
         accumulate.clone(),
     ];
     assert_eq!(stacks(&output), want);
-    assert!(stderr(&output).contains("Forward pass: 2 kernels of the backward pass without"), "{}", stderr(&output));
+    has(&stderr(&output), "Forward pass: 2 kernels of the backward pass without");
     let off = run_json(&[&trace, "--forward-stacks", "off"]);
     let nodes = ["AddBackward", "All2AllBackward", "MmBackward", "MulBackward"];
     assert_eq!(stacks(&off), nodes.into_iter().map(alone).chain([accumulate]).collect::<Vec<_>>());
@@ -193,25 +188,17 @@ fn a_window_may_be_on_the_kernel() {
     let middle = step("1");
     assert_eq!(stacks(&middle).iter().map(|(count, _)| count).sum::<u64>(), 1);
     let note = "Not in the stacks: 1 kernel, launched in the window, run outside of it";
-    assert!(stderr(&middle).contains(note), "{}", stderr(&middle));
+    has(&stderr(&middle), note);
 }
 
 #[test]
 fn families_of_kernels() {
     let custom = "void sglang::cross_device_reduce_1stage<__nv_bfloat16, 4>(sglang::RankData*)";
-    let kernel = |name: &str, ts: u32, id: u32| {
-        format!(
-            r#""ph":"X","name":"{name}","cat":"kernel","pid":0,"tid":7,"ts":{ts},"dur":5,"args":{{"correlation":{id}}}"#
-        )
-    };
-    let call = |ts: u32, id: u32| {
-        format!(
-            r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":{ts},"dur":1,"args":{{"correlation":{id}}}"#
-        )
-    };
+    let kernel = |name: &str, ts: u32, id: u32| events::tied("kernel", name, (0, 7), ts, 5, id);
+    let call = |ts: u32, id: u32| events::tied("cuda_runtime", "cudaLaunchKernel", (9, 9), ts, 1, id);
     let events =
         [call(1, 1), call(3, 2), call(5, 3), kernel(custom, 10, 1), kernel("myReduce", 20, 2), kernel("gemm", 30, 3)];
-    let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let (_folder, trace) = trace_of(&events);
     let count = |args: &[&str]| -> u64 {
         stacks(&run_json(&[&[trace.as_str()], args].concat())).iter().map(|(count, _)| count).sum()
     };
@@ -223,21 +210,11 @@ fn families_of_kernels() {
     assert_eq!(count(&["--family-file", &own, "--family", "all-collectives"]), 2);
     // All families are the default. Without the one that the trace has, the answer names its kernels.
     assert_eq!(count(&[]), 1);
-    let none = run(&[&trace, "--family", "nccl"]);
-    assert_eq!(none.status.code(), Some(3));
-    let text = stderr(&none);
-    assert!(text.contains("3 kernels ran in the window, no such kernel among them. Collectives that did:"), "{text}");
-    assert!(text.contains("     1  void sglang::cross_device_reduce_1stage"), "{text}");
-    let unknown = run(&[&trace, "--family", "mine"]);
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(
-        stderr(&unknown).contains("there is no such family; the families are nccl, rccl, custom-allreduce"),
-        "{}",
-        stderr(&unknown)
-    );
-    let missing = run(&[&trace, "--family-file", "no_such_file.json", "--family", "mine"]);
-    assert_eq!(missing.status.code(), Some(1));
-    assert!(stderr(&missing).contains("no_such_file.json"), "{}", stderr(&missing));
+    let text = stderr_of(&[&trace, "--family", "nccl"], 3);
+    has(&text, "3 kernels ran in the window, no such kernel among them. Collectives that did:");
+    has(&text, "     1  void sglang::cross_device_reduce_1stage");
+    refused(&[&trace, "--family", "mine"], 2, "there is no such family; the families are nccl, rccl, custom-allreduce");
+    refused(&[&trace, "--family-file", "no_such_file.json", "--family", "mine"], 1, "no_such_file.json");
 }
 
 /// A slice of a trace, without its braces: category, name, process and thread, start and length in µs, arguments.
@@ -254,7 +231,7 @@ fn flow(phase: &str, category: &str, id: u32, (pid, tid): (u32, u32), ts: u32) -
 }
 
 fn trace(events: &[String]) -> (tempfile::TempDir, String) {
-    trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>())
+    trace_of(&events)
 }
 
 const CALL: &str = "cuda_runtime";
@@ -312,7 +289,7 @@ fn ranks_in_one_file_are_not_taken_for_each_other() {
         events.push(flow("f", "ac2g", 1, stream, at + 10));
     }
     let output = run_json(&[&trace(&events).1]);
-    assert!(stderr(&output).contains("Uncertain: 2 kernels"), "{}", stderr(&output));
+    has(&stderr(&output), "Uncertain: 2 kernels");
 
     let mut events = Vec::new();
     for (rank, pid, sequence) in [(0, 100, 9), (1, 200, 30)] {
@@ -358,12 +335,12 @@ fn captures_of_several_streams_are_matched_by_name() {
     let output = replay([("ncclX", 8), ("ncclX", 7), ("ncclY", 7)]);
     let want = ["[graph capture]", "branch_a", "hipLaunchKernel", "[graph replay]", "hipGraphLaunch"];
     assert_eq!(stacks(&output), [stack(2, &["hipGraphLaunch"]), stack(1, &want)]);
-    assert!(stderr(&output).contains("stacks for 1 kernel, 2 ambiguous"), "{}", stderr(&output));
+    has(&stderr(&output), "stacks for 1 kernel, 2 ambiguous");
     // On one stream the order decides everything.
     let output = replay([("ncclX", 7), ("ncclY", 7), ("ncclX", 7)]);
-    assert!(stderr(&output).contains("stacks for 3 kernels, 0 ambiguous"), "{}", stderr(&output));
+    has(&stderr(&output), "stacks for 3 kernels, 0 ambiguous");
     let output = replay([("ncclX", 7), ("ncclX", 7), ("ncclY", 7)]);
-    assert!(stderr(&output).contains("stacks for 0 kernels, 0 ambiguous"), "{}", stderr(&output));
+    has(&stderr(&output), "stacks for 0 kernels, 0 ambiguous");
 }
 
 /// If there are two `args`, the last one wins, however many events of the same form were read before.
@@ -402,18 +379,12 @@ fn a_call_of_another_thread_is_nobodys_caller() {
 #[test]
 fn ranks_in_one_file_keep_their_own_launches() {
     let call = |name: &str, pid: u32, ts: u32, correlation: u32| {
-        format!(
-            r#""ph":"X","cat":"cuda_runtime","name":"{name}","pid":{pid},"tid":{pid},"ts":{ts},"dur":2,"args":{{"correlation":{correlation}}}"#
-        )
+        events::tied("cuda_runtime", name, (pid, pid), ts, 2, correlation)
     };
     let operator = |name: &str, pid: u32, ts: u32| {
         format!(r#""ph":"X","cat":"cpu_op","name":"{name}","pid":{pid},"tid":{pid},"ts":{ts},"dur":50"#)
     };
-    let kernel = |gpu: u32, ts: u32, correlation: u32| {
-        format!(
-            r#""ph":"X","cat":"kernel","name":"ncclA","pid":{gpu},"tid":7,"ts":{ts},"dur":5,"args":{{"correlation":{correlation}}}"#
-        )
-    };
+    let kernel = |gpu: u32, ts: u32, correlation: u32| events::tied("kernel", "ncclA", (gpu, 7), ts, 5, correlation);
     let events = [
         operator("of_a", 10, 1),
         operator("of_b", 20, 1),
@@ -428,7 +399,7 @@ fn ranks_in_one_file_keep_their_own_launches() {
         kernel(0, 120, 7),
         kernel(1, 130, 7),
     ];
-    let (_folder, trace) = trace_of(&events.each_ref().map(String::as_str));
+    let (_folder, trace) = trace_of(&events);
     let output = run_json(&[&trace]);
     assert_eq!(stacks(&output), [stack(2, &["of_a", "cudaLaunchKernel"]), stack(2, &["of_b", "cudaLaunchKernel"])]);
     assert!(!stderr(&output).contains("Uncertain"), "{}", stderr(&output));
@@ -443,16 +414,8 @@ fn what_is_not_recorded_is_unknown() {
             r#""ph":"X","cat":"cpu_op","name":"record_param_comms","pid":9,"tid":9,"ts":{ts},"dur":9,"args":{{"Collective name":"{name}","In msg nelems":{input},"Out msg nelems":{output},"Group size":2,"dtype":"BFloat16"}}"#
         )
     };
-    let call = |ts: u32, id: u32| {
-        format!(
-            r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":{ts},"dur":1,"args":{{"correlation":{id}}}"#
-        )
-    };
-    let kernel = |ts: u32, name: &str, id: u32| {
-        format!(
-            r#""ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{ts},"dur":10,"args":{{"correlation":{id}}}"#
-        )
-    };
+    let call = |ts: u32, id: u32| events::tied("cuda_runtime", "cudaLaunchKernel", (9, 9), ts, 1, id);
+    let kernel = |ts: u32, name: &str, id: u32| events::tied("kernel", name, (0, 7), ts, 10, id);
     let events = [
         record(10, "allreduce", 1000, 1000),
         call(12, 1),
@@ -466,7 +429,7 @@ fn what_is_not_recorded_is_unknown() {
         kernel(60, "ncclGather", 3),
         kernel(70, "ncclUneven", 4),
     ];
-    let (_folder, trace) = trace_of(&events.each_ref().map(String::as_str));
+    let (_folder, trace) = trace_of(&events);
     let of = |kernel: &str| {
         let answer: serde_json::Value =
             serde_json::from_str(&stdout(&run(&[&trace, "-k", kernel, "--format", "json"]))).unwrap();

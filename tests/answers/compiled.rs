@@ -1,14 +1,10 @@
 //! Models that were compiled and split into pieces, and what stands for the code that a CUDA graph hides. Expected answers were worked out by
 //! hand from the traces of `testdata/`; they are in `testdata/README.md` with their reasons.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::collections::BTreeMap;
 
+use crate::support::program::{has, run, run_json, scratch, stdout, testdata};
 use serde_json::Value;
-use support::program::{run, run_json, scratch, stdout, testdata};
 
 const ATTENTION: &str = "sglang::unified_attention_with_output";
 
@@ -71,9 +67,9 @@ fn every_form_names_the_piece() {
         assert!(form == "html" || printed.contains(&second), "{form}: {printed}");
     }
     let text = stdout(&run(&[&trace]));
-    assert!(text.contains(&format!(". {second}\n   2 kernels ")), "{text}");
+    has(&text, &format!(". {second}\n   2 kernels "));
     let by_stack = stdout(&run(&[&trace, "--group-by", "stack"]));
-    assert!(by_stack.contains(&second), "{by_stack}");
+    has(&by_stack, &second);
     // The script knows slices alone, and so one stack for all pieces.
     let script = stdout(&run(&[&trace, "--format", "script"]));
     assert!(!script.contains("piece 2") && script.contains("Appeared 6 times"), "{script}");

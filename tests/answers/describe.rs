@@ -1,21 +1,15 @@
 //! What `describe` says of files: hand-worked values of small traces, an independent walk over the JSON of real ones, the hints where
 //! something is missing, and what it does with files that cannot be read.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::support::program::{has, json_of, run, scratch, stderr, stderr_of, stdout, testdata, trace_of};
 use serde_json::Value;
-use support::program::{run, scratch, stderr, stdout, testdata, trace_of};
 
 /// The descriptions of some files, as JSON.
 fn described(args: &[&str]) -> Value {
-    let output = run(&[&["describe", "--quiet", "--json"], args].concat());
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-    serde_json::from_str(&stdout(&output)).unwrap()
+    json_of(&[&["describe", "--quiet", "--json"], args].concat())
 }
 
 fn trace(path: &str) -> Value {
@@ -164,7 +158,7 @@ fn writers_are_known_by_what_is_in_the_file() {
         let (_folder, path) = scratch("writer.json", text.as_bytes());
         assert_eq!(trace(&path)["writer"], writer, "{text}");
     }
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let real = |name: &str| shared.join(name).to_str().unwrap().to_owned();
     assert_eq!(trace(&real("traces/tokio__small.pftrace"))["writer"], "perfetto");
     let report = described(&[&real("records/nsys/mfu_2gpu_before.sqlite.gz")]);
@@ -192,7 +186,7 @@ struct Walk {
 }
 
 fn walk(path: &Path) -> Walk {
-    let text = support::read_text(path);
+    let text = crate::support::read_text(path);
     let whole: Value = serde_json::from_str(&text).unwrap();
     let events = whole["traceEvents"].as_array().unwrap();
     let mut walk = Walk::default();
@@ -232,7 +226,7 @@ fn walk(path: &Path) -> Walk {
 
 #[test]
 fn shares_of_real_traces_are_those_of_an_independent_walk() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     for name in [
         "lora-dev-script__sglang_tp4_A_mixed_rank0",
         "TraceLens__mi300_ddp_resnet_rank0",
@@ -268,7 +262,7 @@ fn shares_of_real_traces_are_those_of_an_independent_walk() {
 /// What each of these lacks is what its recording left out.
 #[test]
 fn traces_with_something_missing_get_the_right_hint() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let real = |name: &str| trace(shared.join("traces").join(name).to_str().unwrap());
 
     let shapes = real("HTA__nccl_data_a100.json.gz");
@@ -391,11 +385,11 @@ fn a_verdict_says_what_a_trace_is_and_what_to_turn_on_first() {
     );
     // Without kernels, most questions need them.
     let cpu = verdict_on(r#""a":1"#, &[OPERATOR]);
-    assert!(cpu.contains(", without kernels of CUDA or ROCm. It answers none of "), "{cpu}");
-    assert!(cpu.contains("first: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], for 1"), "{cpu}");
+    has(&cpu, ", without kernels of CUDA or ROCm. It answers none of ");
+    has(&cpu, "first: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], for 1");
     let nccl = KERNEL.replace(r#""k""#, r#""ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)""#);
     let only = verdict_on(r#""a":1"#, &[OPERATOR, LAUNCH, &nccl]);
-    assert!(only.contains(", with 1 collective and no other kernels."), "{only}");
+    has(&only, ", with 1 collective and no other kernels.");
     let replay = verdict(&[&testdata("replay/trace.json")]);
     assert!(
         replay.contains(", with 8 kernels, 5 collectives among them. It answers 1 of 19 questions, and 3 in part.")
@@ -483,7 +477,7 @@ fn a_verdict_covers_all_files() {
     let (server, records) = (testdata("sglang_decode.json.gz"), testdata("records/hang"));
     assert!(verdict(&[&server]).contains("first: NCCL's own records of the same job"));
     assert!(verdict(&[&server, &records]).contains("first: nccl-stacks record, for 3 more questions."));
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let nsys = verdict(&[shared.join("records/nsys/mfu_2gpu_before.sqlite.gz").to_str().unwrap()]);
     assert!(
         nsys.ends_with("first: torch.profiler, which records what Nsight Systems does not, for 10 more questions."),
@@ -541,7 +535,7 @@ fn records_say_which_source_has_what() {
     assert_eq!(kinds, [true, true, false]);
     assert_eq!(question(&files[2]["records"], "proxies")["by"], "plugin-dump");
 
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let real =
         |name: &str| described(&[shared.join("records").join(name).to_str().unwrap()])["files"][0]["records"].clone();
     let ras = real("nccl_ras");
@@ -562,10 +556,9 @@ fn records_say_which_source_has_what() {
 #[test]
 fn files_that_cannot_be_read_are_named() {
     let (_folder, bad) = scratch("other.json", b"{\"other-tool\": []}");
-    let output = run(&["describe", &bad]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("other.json: this is another tool's JSON"), "{}", stderr(&output));
-    assert_eq!(stderr(&output).matches("other.json").count(), 1, "{}", stderr(&output));
+    let said = stderr_of(&["describe", &bad], 1);
+    has(&said, "other.json: this is another tool's JSON");
+    assert_eq!(said.matches("other.json").count(), 1, "{said}");
     let costs = testdata("costs.json");
     let output = run(&["describe", &bad, &costs, "--json"]);
     assert_eq!(output.status.code(), Some(0));
@@ -580,10 +573,10 @@ fn files_that_cannot_be_read_are_named() {
     let output = run(&["describe", "--quiet", folder.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0));
     assert!(stderr(&output).contains("Left out: ") && stderr(&output).contains("a.json"), "{}", stderr(&output));
-    assert!(stdout(&output).contains("b.json"), "{}", stdout(&output));
+    has(&stdout(&output), "b.json");
     let missing = run(&["describe", &costs, "no_such_trace.json"]);
     assert_eq!((missing.status.code(), stdout(&missing).as_str()), (Some(1), ""));
-    assert!(stderr(&missing).contains("there is no such file"), "{}", stderr(&missing));
+    has(&stderr(&missing), "there is no such file");
 }
 
 /// The first screen: facts, what can be asked, what cannot, and what to turn on.

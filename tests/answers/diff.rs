@@ -1,11 +1,11 @@
 //! `nccl-stacks diff`: two traces side by side, with values for which the answers can be worked out mentally.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+use crate::support::events::{slice, tied};
 
-use crate::support;
-
+use crate::support::program::{
+    has, json_of, refused, run, scratch, stderr, stderr_of, stdout, stdout_of, testdata, trace_of,
+};
 use serde_json::{Value, json};
-use support::program::{run, scratch, stderr, stdout, testdata, trace_of};
 
 /// A function with a launch in it, and the kernel that it launched: its name, its start and its duration in µs.
 fn launch(id: u32, function: &str, kernel: &str, start: u32, dur: u32, stream: u32) -> [String; 3] {
@@ -51,10 +51,8 @@ fn after() -> (tempfile::TempDir, String) {
     ])
 }
 
-fn json_of(args: &[&str]) -> Value {
-    let output = run(&[&["diff"], args, &["--format", "json"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+fn diff_json(args: &[&str]) -> Value {
+    json_of(&[&["diff"], args, &["--format", "json"]].concat())
 }
 
 /// Count, GPU time and exposed time in all; null if there is nothing.
@@ -71,7 +69,7 @@ fn each(kernels: &Value) -> Value {
 #[test]
 fn stacks_are_matched_though_lines_move() {
     let ((_b, before), (_a, after)) = (before(), after());
-    let found = json_of(&[&before, &after]);
+    let found = diff_json(&[&before, &after]);
     let totals = |count: u64, gpu: u64, exposed: u64| json!([count, gpu, exposed]);
     let of = |at: usize| {
         let change = &found["changes"][at];
@@ -102,8 +100,8 @@ fn forms_say_the_same() {
                GPU time: 100.0 µs before, 150.0 µs after, +50.0 µs (+50.0 %)\n  \
                Exposed: 70.0 µs before, 140.0 µs after, +70.0 µs (+100.0 %)\n  \
                Mean: 50.0 µs before, 75.0 µs after, +25.0 µs (+50.0 %)\n";
-    assert!(text.contains(&format!("\n\n{mlp}\n")), "{text}");
-    assert!(text.contains("Appeared 0 times before, 1 times after (new)\n"), "{text}");
+    has(&text, &format!("\n\n{mlp}\n"));
+    has(&text, "Appeared 0 times before, 1 times after (new)\n");
     let row = |text: &str, first: &str| {
         let line = text.lines().find(|line| line.trim_start().starts_with(first)).unwrap_or_else(|| panic!("{text}"));
         line.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -149,7 +147,7 @@ fn shares(before: u32, after: u32) -> String {
 /// `testdata/README.md` has these numbers, worked out by hand.
 #[test]
 fn a_version_later() {
-    let found = json_of(&[&testdata("costs.json"), &testdata("costs_later.json"), "--sort", "gpu"]);
+    let found = diff_json(&[&testdata("costs.json"), &testdata("costs_later.json"), "--sort", "gpu"]);
     let of = |change: &Value| {
         let totals = |side: &str| {
             let field = |name: &str| change[side][name].as_i64();
@@ -195,30 +193,24 @@ fn bounds_decide_over_the_exit_code() {
         "{}",
         stderr(&output)
     );
-    let output = run(&["diff", &before, &after, "--fail-if", "exposed>5%"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("`exposed>5%` is not a bound; write what and by how much"), "{}", stderr(&output));
+    refused(
+        &["diff", &before, &after, "--fail-if", "exposed>5%"],
+        2,
+        "`exposed>5%` is not a bound; write what and by how much",
+    );
 }
 
 #[test]
 fn what_cannot_be_compared() {
     let (_b, before) = before();
     let (_e, empty) = scratch("empty.json", br#"{"traceEvents":[]}"#);
-    let output = run(&["diff", &before, "-"]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    let output = run(&["diff", &empty, &empty]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("Nothing found: no collective ran in the window of either trace."));
-    let gone = json_of(&[&before, &empty]);
+    stderr_of(&["diff", &before, "-"], 2);
+    refused(&["diff", &empty, &empty], 3, "Nothing found: no collective ran in the window of either trace.");
+    let gone = diff_json(&[&before, &empty]);
     assert_eq!((&gone["vanished"], &gone["after"]["kernels"]["count"]), (&json!(3), &json!(0)));
-    let output = run(&["diff", &before, &empty, "--fail-if", "exposed>+5%"]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("Nothing to bound: "), "{}", stderr(&output));
-    let output = run(&["diff", &before, "nowhere.json"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("nowhere.json"), "{}", stderr(&output));
-    let output = run(&["diff", &before, &before, "--output", &before]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    refused(&["diff", &before, &empty, "--fail-if", "exposed>+5%"], 3, "Nothing to bound: ");
+    refused(&["diff", &before, "nowhere.json"], 1, "nowhere.json");
+    stderr_of(&["diff", &before, &before, "--output", &before], 2);
 }
 
 /// A step of a profiler, around the functions of these ids.
@@ -239,7 +231,7 @@ fn steps(names: &[&str], all_reduces: &[u32], further: &[String]) -> (tempfile::
         events.extend(launch(id + 1, "model.py(10): mlp", "gemm", start + dur + 10, 30, 7));
     }
     events.extend(further.iter().cloned());
-    trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>())
+    trace_of(&events)
 }
 
 const NAMES: &[&str] = &["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"];
@@ -270,14 +262,14 @@ fn compute_that_grew_is_said_where_the_stacks_do_not_have_it() {
     let hint = "What was measured takes 2.23 ms per call instead of 2.03 ms (+9.9 %): compute +200.0 µs. Most of that is compute: \
         --kernel-name '*' compares the stacks of all kernels.";
     assert!(said(&compute.1, &[]).starts_with(hint), "{}", said(&compute.1, &[]));
-    let found = json_of(&[&before.1, &compute.1]);
+    let found = diff_json(&[&before.1, &compute.1]);
     let first = &found["findings"][0];
     assert_eq!(
         (&first["cost"], &first["cost_ns"], &first["evidence"]),
         (&json!("+200.0 µs (+250.0 %) compute per call"), &json!(200_000), &json!(["It is 100.0 % of the change."]))
     );
     assert!(first["advice"].as_str().unwrap().ends_with(" --kernel-name '*'"), "{first}");
-    let found = json_of(&[&before.1, &collective.1]);
+    let found = diff_json(&[&before.1, &collective.1]);
     assert!(found["findings"].as_array().unwrap().iter().all(|of| of["advice"].is_null()), "{found}");
     // With both kernels chosen there are two calls.
     for (text, length) in
@@ -291,7 +283,7 @@ fn compute_that_grew_is_said_where_the_stacks_do_not_have_it() {
 #[test]
 fn steps_are_compared_not_sums() {
     let [(_b, before), (_a, after)] = longer();
-    let found = json_of(&[&before, &after]);
+    let found = diff_json(&[&before, &after]);
     assert_eq!((&found["per"], &found["not_per_step"]), (&json!("step"), &Value::Null));
     let side = |side: &str| {
         let of = &found[side];
@@ -326,10 +318,7 @@ fn steps_are_compared_not_sums() {
         assert_eq!(row("how many"), "how many 1 1 =");
     }
     let text = form("text");
-    assert!(
-        text.contains("Appeared 2 times before, 3 times after\n  Count per step: 1 before, 1 after, =\n"),
-        "{text}"
-    );
+    has(&text, "Appeared 2 times before, 3 times after\n  Count per step: 1 before, 1 after, =\n");
     let csv = form("csv");
     let row =
         "2,3,100000,180000,100000,180000,,model.py(10): mlp;cudaLaunchKernel,step,2,3,1,1,50000,60000,50000,60000";
@@ -362,28 +351,21 @@ fn bounds_are_by_step() {
     let line = "Exceeded: exposed>+5%: 50.0 µs before, 60.0 µs after per step, +10.0 µs (+20.0 %)\n";
     assert!(stderr(&output).ends_with(line), "{}", stderr(&output));
     let output = run(&["diff", &before, &after, "--total"]);
-    assert!(stderr(&output).contains("Note: the sums are over 2 steps before and 3 after"), "{}", stderr(&output));
-    assert!(stdout(&output).contains("these kernels"), "{}", stdout(&output));
+    has(&stderr(&output), "Note: the sums are over 2 steps before and 3 after");
+    has(&stdout(&output), "these kernels");
 }
 
 /// The same loop for twice as long is the same, where no step is marked, too.
 #[test]
 fn calls_stand_for_steps_that_nobody_marks() {
     let ((_b, before), (_a, after)) = (steps(&[], &[40, 60], &[]), steps(&[], &[40, 60, 60, 40], &[]));
-    let found = json_of(&[&before, &after]);
+    let found = diff_json(&[&before, &after]);
     assert_eq!((&found["per"], &found["not_per_step"]), (&json!("call"), &json!("not-marked")));
     assert_eq!((&found["before"]["divided_by"], &found["after"]["divided_by"]), (&json!(2), &json!(4)));
     assert_eq!((&found["unchanged"], &found["changed"]), (&json!(1), &json!(0)));
-    let output = run(&["diff", &before, &after, "--fail-if", "gpu>+0%", "--fail-if", "exposed>+0us"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(
-        stdout(&output).contains("\nPer call: 2 calls before, 4 after; no step is marked.\n"),
-        "{}",
-        stdout(&output)
-    );
-    let output = run(&["diff", &before, &after, "--fail-if", "count>+0"]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("per call the count is always 1; --total bounds"), "{}", stderr(&output));
+    let text = stdout_of(&["diff", &before, &after, "--fail-if", "gpu>+0%", "--fail-if", "exposed>+0us"]);
+    has(&text, "\nPer call: 2 calls before, 4 after; no step is marked.\n");
+    refused(&["diff", &before, &after, "--fail-if", "count>+0"], 3, "per call the count is always 1; --total bounds");
     assert_eq!(run(&["diff", &before, &after, "--fail-if", "count>+1", "--total"]).status.code(), Some(5));
 }
 
@@ -419,7 +401,7 @@ fn steps_that_cannot_be_compared_are_named() {
 #[test]
 fn kernels_from_before_the_recording_are_of_no_step() {
     let trace = testdata("ddp_backward.json.gz");
-    let found = json_of(&[&trace, &trace]);
+    let found = diff_json(&[&trace, &trace]);
     for side in ["before", "after"] {
         let of = &found[side];
         assert_eq!(
@@ -427,7 +409,7 @@ fn kernels_from_before_the_recording_are_of_no_step() {
             (&json!(3), &json!(5.0), &json!(3))
         );
     }
-    let whole = json_of(&[&trace, &trace, "--total"]);
+    let whole = diff_json(&[&trace, &trace, "--total"]);
     assert_eq!(whole["before"]["kernels"]["count"], json!(18));
 }
 
@@ -459,7 +441,7 @@ fn collectives_stay_collectives_among_all_kernels() {
 /// mark steps. The second trace of the first pair, and both of the last, have kernels of the step before the recording.
 #[test]
 fn real_traces_are_compared_by_step() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     for (names, steps, kernels, outside) in [
         (
             ["HTA__trace_diff_control_a100", "HTA__trace_diff_test_v100_cudagraph"],
@@ -482,7 +464,7 @@ fn real_traces_are_compared_by_step() {
     ] {
         let [before, after] =
             names.map(|name| shared.join(format!("traces/{name}.json.gz")).to_str().unwrap().to_owned());
-        let found = json_of(&[&before, &after]);
+        let found = diff_json(&[&before, &after]);
         assert_eq!(found["per"], "step", "{names:?}");
         for (at, side) in ["before", "after"].into_iter().enumerate() {
             let of = &found[side];
@@ -526,9 +508,7 @@ fn bounds_are_on_steps_and_idle_time_too() {
     }
     // Without steps there is nothing to bound.
     let ((_b, before), (_a, after)) = (steps(&[], &[40, 60], &[]), steps(&[], &[40, 60], &[]));
-    let output = run(&["diff", &before, &after, "--fail-if", "step>+5%"]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("there is no step"), "{}", stderr(&output));
+    refused(&["diff", &before, &after, "--fail-if", "step>+5%"], 3, "there is no step");
 }
 
 /// Other ranks, and traces of which the end is missing.
@@ -546,7 +526,7 @@ fn sides_that_are_not_comparable_have_an_exit_code() {
     let (_c, cut) = scratch("cut.json", &whole[..whole.len() - 5]);
     let output = bound(&before, &cut);
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
-    assert!(stderr(&output).contains("Not comparable: the second is cut off or corrupt"), "{}", stderr(&output));
+    has(&stderr(&output), "Not comparable: the second is cut off or corrupt");
 }
 
 /// Two ranks with steps of 100 µs, of which a kernel takes 40, become two with steps of 110 µs and 45: idle 65 and not 60, by 8.3 %.
@@ -588,23 +568,14 @@ fn step_of(rank: u32, length: u32, kernel: u32) -> (tempfile::TempDir, String) {
     for step in 0..2 {
         let start = 1000 + step * length;
         let mut event = |text: String| events.push(format!("{{{text}}}"));
-        event(format!(
-            r#""ph":"X","cat":"user_annotation","name":"ProfilerStep#{step}","pid":1,"tid":1,"ts":{start},"dur":{length}"#
-        ));
-        event(format!(
-            r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{start},"dur":1,"args":{{"correlation":{}}}"#,
-            2 * step + 1
-        ));
+        event(slice("user_annotation", format!("ProfilerStep#{step}"), (1, 1), start, length));
+        event(tied("cuda_runtime", "cudaLaunchKernel", (1, 1), start, 1, 2 * step + 1));
         event(format!(
             r#""ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_f32_RING_LL","pid":0,"tid":7,"ts":{start},"dur":{kernel},"args":{{"device":0,"stream":7,"correlation":{}}}"#,
             2 * step + 1
         ));
         // A kernel at the end of the step, so that the step is as long as its GPU span.
-        event(format!(
-            r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{},"dur":1,"args":{{"correlation":{}}}"#,
-            start + 2,
-            2 * step + 2
-        ));
+        event(tied("cuda_runtime", "cudaLaunchKernel", (1, 1), start + 2, 1, 2 * step + 2));
         event(format!(
             r#""ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":{},"dur":0,"args":{{"device":0,"stream":7,"correlation":{}}}"#,
             start + length,

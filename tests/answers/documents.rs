@@ -1,7 +1,5 @@
 //! Text, JSON and page say the same: each sentence of the verdict, each of the first findings, and what to do first.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::path::Path;
 
 use serde_json::Value;

@@ -1,17 +1,13 @@
 //! Every form of the answer: against goldens, against numbers that were worked out by hand in `testdata/README.md`, and as the tools read
 //! it for which it is made.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::support::program::{json_of, program, rows, run, stderr, stdout, stdout_of, testdata, trace_of};
 use inferno::flamegraph;
 use quick_xml::events::Event;
 use serde_json::Value;
-use support::program::{program, rows, run, stderr, stdout, testdata, trace_of};
 
 /// A golden, and the arguments whose answer it is, run in the project's root.
 const GOLDENS: &[(&str, &[&str])] = &[
@@ -75,9 +71,7 @@ fn every_form_is_its_golden() {
 }
 
 fn json(args: &[&str]) -> Value {
-    let output = run(&[args, &["--format", "json"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    json_of(&[args, &["--format", "json"]].concat())
 }
 
 /// The table of stacks in `testdata/README.md`, in its units: µs and GB/s.
@@ -248,13 +242,12 @@ fn orders_and_limits() {
 
 /// The stacks of folded output as its readers split them: frames, then a blank, then the weight.
 fn folded(args: &[&str]) -> Vec<(Vec<String>, u64)> {
-    let output = run(&[args, &["--format", "folded"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout_of(&[args, &["--format", "folded"]].concat());
     let stack = |line: &str| {
         let (frames, weight) = line.rsplit_once(' ').unwrap();
         (frames.split(';').map(str::to_owned).collect(), weight.parse().unwrap())
     };
-    stdout(&output).lines().map(stack).collect()
+    text.lines().map(stack).collect()
 }
 
 /// The total that inferno writes into its picture of a text.
@@ -295,7 +288,7 @@ fn named(callers: &[&str], operator: &str) -> (tempfile::TempDir, String) {
         r#""ph":"X","name":"ncclX 7","cat":"kernel","pid":0,"tid":7,"ts":60,"dur":2,"args":{"External id":7}"#
             .to_owned(),
     );
-    trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>())
+    trace_of(&events)
 }
 
 #[test]
@@ -313,9 +306,8 @@ fn names_that_folded_text_cannot_hold_are_replaced() {
 }
 
 fn svg(args: &[&str]) -> String {
-    let output = run(&[args, &["--format", "svg"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    stdout(&output)
+    let text = stdout_of(&[args, &["--format", "svg"]].concat());
+    text
 }
 
 /// The texts of an XML document, and its number of elements. Fails if a tag is not closed, or closed by another.

@@ -1,12 +1,8 @@
 //! Collectives that hooks launch: DDP's buckets by the parameters in them, FSDP's and ZeRO's by the module. The answers for the traces of `testdata/`
 //! were worked out by hand and are in `testdata/README.md`; those for real traces follow from the models' definitions.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
-use support::program::{run, run_json, stdout, testdata};
-use support::{real_traces, shared};
+use crate::support::program::{has, run, run_json, stdout, testdata};
+use crate::support::{real_traces, shared};
 
 /// Count and headline of each stack, sorted.
 fn headlines(trace: &str, more: &[&str]) -> Vec<(u64, String)> {
@@ -100,9 +96,9 @@ fn all_forms_name_the_bucket() {
     }
     let grouped = stdout(&run(&[&trace, "--group-by", "forward", "--quiet"]));
     assert!(grouped.contains(bucket) && !grouped.contains("(not backward)"), "{grouped}");
-    assert!(grouped.contains("1   50.0 µs   25.0 %   50.0 µs  50.0 µs  (hook of a gradient)"), "{grouped}");
+    has(&grouped, "1   50.0 µs   25.0 %   50.0 µs  50.0 µs  (hook of a gradient)");
     let both = stdout(&run(&["diff", &trace, &testdata("gradients_ddp_no_stacks.json"), "--quiet"]));
-    assert!(both.contains("gradients of Block_1.Linear_1"), "{both}");
+    has(&both, "gradients of Block_1.Linear_1");
 }
 
 /// ResNet-50 has 53 convolutions, each followed by a batch norm, and one linear layer: the convolutions #44 to #53 are those of `layer4`, of which the

@@ -1,13 +1,10 @@
 //! Groups by other keys than stacks: by every key they add up to all kernels, and modules are those that a walk of the JSON finds.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::collections::{BTreeMap, HashMap};
-use std::io::Read;
 use std::path::Path;
 
+use crate::support::program::{has, json_of, refused, run, scratch, stderr, stderr_of, stdout};
+use crate::support::read_text;
 use nccl_stacks::answers::cost::{Order, Totals};
 use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
 use nccl_stacks::answers::stacks::grouping::{GroupBy, Grouping};
@@ -21,7 +18,6 @@ use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
 use serde_json::Value;
-use support::program::{run, scratch, stderr, stdout};
 
 /// Every key, the ones with a parameter, too, and some together.
 const KEYS: &[&str] = &[
@@ -126,8 +122,8 @@ fn groups_by_every_key_add_up_to_all_kernels() {
 
 #[test]
 fn groups_of_real_traces_add_up() {
-    let Some(shared) = support::shared() else { return };
-    let with_kernels = support::real_traces(&shared).iter().filter(|(name, path)| adds_up(name, path)).count();
+    let Some(shared) = crate::support::shared() else { return };
+    let with_kernels = crate::support::real_traces(&shared).iter().filter(|(name, path)| adds_up(name, path)).count();
     assert!(with_kernels >= 30, "{with_kernels} traces have kernels");
 }
 
@@ -148,9 +144,7 @@ fn nanos(text: &str) -> i64 {
 }
 
 fn events(path: &Path) -> Vec<Event> {
-    let mut text = String::new();
-    flate2::read::MultiGzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    let trace: Value = serde_json::from_str(&text).unwrap();
+    let trace: Value = serde_json::from_str(&read_text(path)).unwrap();
     let event = |event: &Value| {
         let text = |key: &str| event[key].as_str().map_or_else(|| event[key].to_string(), str::to_owned);
         let start = nanos(&text("ts"));
@@ -242,7 +236,7 @@ fn by_module(events: &[Event]) -> BTreeMap<String, (u64, i64)> {
 
 #[test]
 fn modules_are_those_of_a_walk_of_the_json() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     for name in [
         "TraceLens__mi300_ddp_resnet_rank0",
         "TraceLens__mi_xdit_sd35_big",
@@ -262,9 +256,7 @@ fn modules_are_those_of_a_walk_of_the_json() {
 fn the_program_groups() {
     let trace = "testdata/sglang_decode.json.gz";
     let groups = |args: &[&str]| -> Vec<Value> {
-        let output = run(&[&[trace, "--json"], args].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let answer: Value = json_of(&[&[trace, "--json"], args].concat());
         answer["groups"].as_array().unwrap().clone()
     };
     // 18 of 36 kernels are replayed by a graph whose capture is not there: they have no operator.
@@ -290,9 +282,7 @@ fn the_program_groups() {
 #[test]
 fn both_spellings_of_shapes_group_alike() {
     let groups = |trace: &str| -> BTreeMap<String, (u64, u64)> {
-        let output = run(&[trace, "--kernel-name", "*", "--group-by", "op,shape", "--format", "json"]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let answer: Value = json_of(&[trace, "--kernel-name", "*", "--group-by", "op,shape", "--format", "json"]);
         let number = |value: &Value| value.as_u64().unwrap();
         let row = |group: &Value| {
             let key = format!("{} {}", group["key"]["op"].as_str().unwrap(), group["key"]["shape"].as_str().unwrap());
@@ -312,27 +302,19 @@ fn both_spellings_of_shapes_group_alike() {
 
 #[test]
 fn wrong_keys_are_named() {
-    let output = run(&["testdata/costs.json", "--group-by", "modules"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("`modules` is not a key to group by. Known keys: stack, frame, module"),
-        "{}",
-        stderr(&output)
+    refused(
+        &["testdata/costs.json", "--group-by", "modules"],
+        2,
+        "`modules` is not a key to group by. Known keys: stack, frame, module",
     );
-    let output = run(&["testdata/costs.json", "--group-by", "module", "--per-rank"]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    let output = run(&["testdata/costs.json", "--group-by", "module", "--format", "script"]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    stderr_of(&["testdata/costs.json", "--group-by", "module", "--per-rank"], 2);
+    stderr_of(&["testdata/costs.json", "--group-by", "module", "--format", "script"], 2);
 }
 
 /// The waiting of all ranks is divided by groups as it is by stacks, and a diff of a trace with itself has no change.
 #[test]
 fn ranks_and_diffs_have_groups() {
-    let answer = |args: &[&str]| -> Value {
-        let output = run(&[args, &["--format", "json", "--quiet"]].concat());
-        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
+    let answer = |args: &[&str]| -> Value { json_of(&[args, &["--format", "json", "--quiet"]].concat()) };
     for keys in ["module", "step,collective,size", "arg:nothing", "rank"] {
         let ranks = answer(&["ranks", "testdata/ranks", "--group-by", keys]);
         let waited = |of: &Value| of["waited_ns"].as_i64().unwrap();
@@ -388,9 +370,7 @@ fn ahead() -> (tempfile::TempDir, String) {
 }
 
 fn answer_of(args: &[&str]) -> Value {
-    let output = run(&[args, &["--json", "--quiet"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    json_of(&[args, &["--json", "--quiet"]].concat())
 }
 
 const FIGURES: [&str; 4] = ["busy_ns", "compute_ns", "collectives_ns", "exposed_ns"];
@@ -425,7 +405,7 @@ fn steps_are_measured_by_what_they_launched() {
     let text = stdout(&run(&[&path, "--group-by", "step", "--quiet"]));
     let row = "    1   50.0 µs   65.0 µs   100.0 %   38.5 %       76.9 %  40.0 µs (61.5 %)  step[DECODE bs=1] [1]  model.py(10): attention (100.0 %)";
     assert!(text.lines().any(|line| line == row), "{text}");
-    assert!(text.contains("\nIn no step: 1 kernel, GPU 10.0 µs, exposed 10.0 µs\n"), "{text}");
+    has(&text, "\nIn no step: 1 kernel, GPU 10.0 µs, exposed 10.0 µs\n");
     let csv = stdout(&run(&[&path, "--group-by", "step", "--quiet", "--format", "csv"]));
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].ends_with(",step_number,step_ts_ns,step_dur_ns,step_gpus,step_gpu_span_ns,step_busy_ns,step_compute_ns,step_collectives_ns,step_exposed_ns,step_largest_stack"));
@@ -433,8 +413,7 @@ fn steps_are_measured_by_what_they_launched() {
     assert!(lines[3].starts_with("step[EXTEND bs=1],0,0,0,") && lines[4].ends_with(",,,,,,,,,,"), "{csv}");
     // The page has the same rows, also without scripts.
     let page = std::path::Path::new(&path).with_extension("html");
-    let written = run(&[&path, "--group-by", "step", "--quiet", "-o", page.to_str().unwrap(), "--format", "html"]);
-    assert_eq!(written.status.code(), Some(0), "{}", stderr(&written));
+    stderr_of(&[&path, "--group-by", "step", "--quiet", "-o", page.to_str().unwrap(), "--format", "html"], 0);
     let html = std::fs::read_to_string(page).unwrap();
     for cell in
         ["<th scope=\"col\">GPU span</th>", "<td><bdi>65.0 µs</bdi></td>", "<td><bdi>40.0 µs (61.5 %)</bdi></td>"]
@@ -473,9 +452,7 @@ fn a_step_is_a_window() {
     );
     // Nothing was launched in step 2; there is no step 3.
     assert_eq!(run(&[&path, "--step", "2"]).status.code(), Some(3));
-    let output = run(&[&path, "--step", "3"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("--step 3: the trace has the steps 0 to 2"), "{}", stderr(&output));
+    refused(&[&path, "--step", "3"], 3, "--step 3: the trace has the steps 0 to 2");
 }
 
 /// The GPU's annotation of step 0 is from 150 to 240, as its work; that of step 1 begins at 250, and its work at 235.
@@ -509,9 +486,7 @@ fn steps_have_the_profilers_numbers() {
     assert_eq!(answer["summary"]["window"], serde_json::json!({"start_ns": 100_000, "end_ns": 150_000}));
     assert!(stderr(&run(&[&path, "--step", "0"])).contains("the trace has the steps 7 to 9"));
     let none = write("none.json", &AHEAD.replace("step[", "other["));
-    let output = run(&[&none, "--step", "0"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("Nothing in the trace looks like a step"), "{}", stderr(&output));
+    refused(&[&none, "--step", "0"], 3, "Nothing in the trace looks like a step");
 }
 
 /// Of a rank a share is of its own span: B runs in 50 of the 90 µs of step 0, in the other rank in 50 of 60, because A begins 30 µs later there.
@@ -549,9 +524,7 @@ fn patterns_of_functions_are_those_of_kernels() {
         (Some(2), Some(2), Some(2))
     );
     assert_eq!((count("step["), count("step[DECODE"), count("DECODE")), (Some(3), Some(2), None));
-    let wrong = run(&[&path, "--function-name", "/(/"]);
-    assert_eq!(wrong.status.code(), Some(2));
-    assert!(stderr(&wrong).contains("--function-name: pattern /(/: not a regular expression"), "{}", stderr(&wrong));
+    refused(&[&path, "--function-name", "/(/"], 2, "--function-name: pattern /(/: not a regular expression");
     let kernels = |pattern: &str| answer_of(&[&path, "--kernel-name", pattern])["coverage"]["kernels"].clone();
     assert_eq!((kernels("%AllReduce%"), kernels("*AllReduce*"), kernels("nccl")), (4.into(), 4.into(), 4.into()));
 }
@@ -589,5 +562,5 @@ fn a_limit_needs_no_more_than_the_largest_groups() {
         assert_eq!((largest.groups_found, largest.totals().count), (12_000, 12_000));
     }
     let text = stdout(&run(&[&path, "--group-by", "stream", "--limit", "3"]));
-    assert!(text.contains("(11,997 more groups)"), "{text}");
+    has(&text, "(11,997 more groups)");
 }

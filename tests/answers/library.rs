@@ -1,7 +1,5 @@
 //! The library as `examples/stacks.rs` uses it, against the answers of `testdata/README.md`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use nccl_stacks::answers::cost::Order;
 use nccl_stacks::answers::stacks::reduction::stack_report;
 use nccl_stacks::attribution::Attributor;

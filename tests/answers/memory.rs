@@ -1,12 +1,11 @@
 //! The queries about memory: answers that were worked out by hand, and real traces against an independent walk of the JSON.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::support::program::{rows, run, scratch, stderr, stdout, testdata};
+use crate::support::pack::tar_of;
+use crate::support::program::{has, rows, run, scratch, stderr_of, stdout, testdata};
 use crate::support::{read_text, shared};
 
 /// The peaks of the made trace, as `testdata/README.md` works them out.
@@ -112,34 +111,28 @@ fn what_does_not_fit_together_is_counted() {
     }
     let (_folder, path) =
         scratch("none.json", br#"[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":70,"dur":1}]"#);
-    let output = run(&["sql", &path, "--query", "memory"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).ends_with("which the profiler records with profile_memory=True.\n"), "{}", stderr(&output));
+    let said = stderr_of(&["sql", &path, "--query", "memory"], 3);
+    assert!(said.ends_with("which the profiler records with profile_memory=True.\n"), "{said}");
 }
 
 /// Ranks in containers of their own have equal numbers of processes.
 #[test]
 fn ranks_with_one_pid_are_distinguished() {
-    let mut tar = tar::Builder::new(Vec::new());
     let event = |bytes: u32| {
         format!(
             r#"[{{"ph":"i","cat":"cpu_instant_event","name":"[memory]","s":"t","pid":9,"tid":9,"ts":1,"args":{{"Addr":1,"Bytes":{bytes},"Device Type":1,"Device Id":0}}}}]"#
         )
     };
-    for (name, bytes) in [("rank0.json", 64), ("rank1.json", 32)] {
-        let (mut header, event) = (tar::Header::new_ustar(), event(bytes));
-        header.set_size(event.len() as u64);
-        tar.append_data(&mut header, name, event.as_bytes()).unwrap();
-    }
-    let (_folder, path) = scratch("ranks.tar", &tar.into_inner().unwrap());
+    let tar = tar_of(&[("rank0.json", event(64).as_bytes()), ("rank1.json", event(32).as_bytes())]);
+    let (_folder, path) = scratch("ranks.tar", &tar);
     let devices = rows(&path, "memory", &[]);
     let devices: Vec<_> = devices.iter().map(|row| json!([row["trace"], row["pid"], row["allocated_bytes"]])).collect();
     assert_eq!(devices, [json!(["rank0.json", 9, 64]), json!(["rank1.json", 9, 32])]);
     let of = |form: &str, query: &str| stdout(&run(&["sql", &path, "--query", query, "--format", form, "--quiet"]));
     let shown = of("table", "memory");
-    assert!(shown.contains("\nrank1.json        9  CUDA 0       1            1       32 B"), "{shown}");
+    has(&shown, "\nrank1.json        9  CUDA 0       1            1       32 B");
     let csv = of("csv", "memory_stacks");
-    assert!(csv.contains("\n\"rank1.json\",9,\"CUDA 0\",32,"), "{csv}");
+    has(&csv, "\n\"rank1.json\",9,\"CUDA 0\",32,");
 }
 
 /// Sums and peaks by walking the events; what is freed is what was allocated.

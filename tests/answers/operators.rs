@@ -1,13 +1,11 @@
 //! The queries about operators: answers that were worked out by hand, and real traces against an independent walk of the JSON.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::program::{rows, run, scratch, stderr, stdout, testdata};
+use crate::support::program::{rows, run, scratch, stderr_of, stdout, testdata};
 use crate::support::{read_text, shared};
 
 /// Calls of one function in steps of 100 µs, each with a launch in its middle and a kernel of 10 µs. `args` are those of the operators; an empty
@@ -243,9 +241,8 @@ fn what_was_not_recorded_is_none() {
     );
     let (_folder, path) =
         scratch("none.json", br#"[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":70,"dur":1}]"#);
-    let output = run(&["sql", &path, "--query", "operators"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).ends_with("Nothing found: the window has no operator.\n"), "{}", stderr(&output));
+    let said = stderr_of(&["sql", &path, "--query", "operators"], 3);
+    assert!(said.ends_with("Nothing found: the window has no operator.\n"), "{said}");
 }
 
 /// Calls, shapes and GPU time in ns.

@@ -1,15 +1,11 @@
 //! The form of `ranks` that other programs open, a trace with all ranks on one clock; of simulated jobs.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use crate::job;
-use crate::support;
-
 use std::collections::{BTreeMap, HashMap};
-use std::io::Read;
 
+use crate::support::pack::gunzip;
+use crate::support::program::{stderr_of, stdout_of};
 use serde_json::Value;
-use support::program::{run, stderr, stdout};
 
 use job::{How, Job, Late, Offsets, When};
 
@@ -42,9 +38,8 @@ pub(crate) fn written(job: &Job) -> (tempfile::TempDir, String) {
 }
 
 fn in_form(path: &str, form: &str) -> String {
-    let output = run(&["ranks", path, "--quiet", "--format", form]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    stdout(&output)
+    let text = stdout_of(&["ranks", path, "--quiet", "--format", form]);
+    text
 }
 
 fn json(path: &str) -> Value {
@@ -187,17 +182,14 @@ fn a_trace_is_packed_if_its_name_says_so() {
     let (folder, path) = written(&late());
     let file = folder.path().join("all.out.gz");
     let packed = || {
-        let output = run(&["ranks", &path, "--quiet", "--format", "perfetto", "--output", file.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&["ranks", &path, "--quiet", "--format", "perfetto", "--output", file.to_str().unwrap()], 0);
         let bytes = std::fs::read(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         bytes
     };
     let bytes = packed();
     assert_eq!(bytes, packed(), "the same every time");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
-    assert_eq!(text, in_form(&path, "perfetto"));
+    assert_eq!(gunzip(&bytes), in_form(&path, "perfetto").as_bytes());
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! What stacks cost, against independent computations: sums in SQL, and exposed time by going through all compute
 //! kernels for each collective. On real traces, and on random kernels.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
+use crate::support::events::tied;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::support::program::{json_of, trace_of};
+use crate::support::random::Random;
 use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
 use nccl_stacks::answers::stacks::reduction::stack_report;
 use nccl_stacks::attribution::Attributor;
@@ -19,8 +19,6 @@ use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::{Ns, Window};
 use serde_json::Value;
-use support::program::{run, stderr, trace_of};
-use support::random::Random;
 
 const TRACES: [&str; 5] = [
     "lora-dev-script__sglang_tp4_A_mixed_rank0",
@@ -31,9 +29,7 @@ const TRACES: [&str; 5] = [
 ];
 
 fn json(args: &[&str]) -> Value {
-    let output = run(&[args, &["--format", "json"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    json_of(&[args, &["--format", "json"]].concat())
 }
 
 /// A sum over the stacks of an answer.
@@ -54,7 +50,7 @@ const BY_SQL: &str = "
 
 #[test]
 fn stacks_have_the_gpu_time_that_sql_finds() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let mut without = 0;
     for name in TRACES {
         let path = shared.join(format!("traces/{name}.json.gz"));
@@ -87,7 +83,8 @@ fn stacks_have_the_gpu_time_that_sql_finds() {
             let missed = of_missed("count");
             assert_eq!(missed, of(0, "kernels"), "{name}");
             without += missed;
-            let kernels = support::program::rows(path, "kernels", &["--param", "family=nccl", "--window-on", "kernel"]);
+            let kernels =
+                crate::support::program::rows(path, "kernels", &["--param", "family=nccl", "--window-on", "kernel"]);
             let time: i64 = kernels.iter().map(|row| row["Total Time (ns)"].as_i64().unwrap()).sum();
             assert_eq!(time, of(1, "ns") + of(0, "ns"), "{name}: those without a launch included");
         }
@@ -215,7 +212,7 @@ fn compare(database: &Database, parts: i64, has_launch: impl Fn(&Kernel) -> bool
 
 #[test]
 fn exposed_time_is_what_a_naive_program_finds() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     for name in TRACES {
         let database = open(&shared.join(format!("traces/{name}.json.gz")));
         // The five that were launched before the recording began are the first of all.
@@ -236,14 +233,12 @@ fn exposed_time_of_kernels_at_random() {
         for id in 1..=1 + random.below(40) {
             let (gpu, stream, start) = (random.below(2), 7 + random.below(3), 100 + random.below(300));
             let (name, dur) = (names[random.below(4)], random.below(40));
-            events.push(format!(
-                r#""ph":"X","name":"launch","cat":"cuda_runtime","pid":9,"tid":9,"ts":{id},"dur":1,"args":{{"correlation":{id}}}"#
-            ));
+            events.push(tied("cuda_runtime", "launch", (9, 9), id, 1, id));
             events.push(format!(
                 r#""ph":"X","name":"{name}","cat":"kernel","pid":{gpu},"tid":{stream},"ts":{start}.{dur},"dur":{dur}.5,"args":{{"correlation":{id}}}"#
             ));
         }
-        let (_folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+        let (_folder, path) = trace_of(&events);
         compared += compare(&open(path.as_ref()), 3, |_| true);
     }
     assert!(compared > 200, "{compared}");

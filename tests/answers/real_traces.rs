@@ -1,12 +1,5 @@
 //! The main job on real traces: the counts that are known of them, and the answers of the Python script that this tool follows.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
-)]
-
-use crate::support;
 use crate::support::random::is_long;
 
 use std::collections::BTreeMap;
@@ -132,7 +125,7 @@ fn without_known_errors(name: &str, stacks: &mut BTreeMap<Vec<String>, u64>) -> 
 
 #[test]
 fn the_answers_of_the_script_less_its_errors() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let mut compared = 0;
     let mut files: Vec<_> =
         std::fs::read_dir(shared.join("oracle")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -141,7 +134,7 @@ fn the_answers_of_the_script_less_its_errors() {
         let Some(name) = file.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".script.txt")) else {
             continue;
         };
-        let mut answer = parse_answer(&support::read_text(&file));
+        let mut answer = parse_answer(&crate::support::read_text(&file));
         let under_graphs = without_known_errors(name, &mut answer.stacks);
         // The script's windows are on Perfetto's clock.
         let database = open(&shared.join("traces").join(&answer.trace), TimeRule::Perfetto);
@@ -188,7 +181,7 @@ fn launched_by(report: &StackReport, call: &str) -> u64 {
 
 #[test]
 fn known_counts() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     // Trace, NCCL kernels, launched, by graph launches.
     for (trace, kernels, launched, by_graph) in [
         ("lora-dev-script__sglang_tp4_A_mixed_rank0", 392, 392, 294),
@@ -213,7 +206,7 @@ fn known_counts() {
 
 #[test]
 fn one_step_of_sglang() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     for rank in 0..4 {
         let path = shared.join("traces").join(format!("lora-dev-script__sglang_tp4_A_mixed_rank{rank}.json.gz"));
         let database = open(&path, TimeRule::Exact);
@@ -246,9 +239,9 @@ fn by_time(store: &Store, call: SliceId) -> Vec<SliceId> {
 /// their times.
 #[test]
 fn callers_are_what_runs_around_a_launch() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let mut checked = 0;
-    for (name, path) in support::real_traces(&shared) {
+    for (name, path) in crate::support::real_traces(&shared) {
         let database = open(&path, TimeRule::Exact);
         let store = database.store();
         let calls_of = |families: &[&str], patterns: &[&str]| {
@@ -302,9 +295,9 @@ fn answer(shared: &Path, database: &Database, patterns: &[&str], capture: Option
 
 #[test]
 fn every_collective_is_accounted_for() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let (mut with_collectives, mut displayed) = (0, 0);
-    for (name, path) in support::real_traces(&shared) {
+    for (name, path) in crate::support::real_traces(&shared) {
         let database = open(&path, TimeRule::Exact);
         // None is of the exporter that writes nanoseconds, though some display them.
         let store = database.store();
@@ -329,7 +322,7 @@ fn every_collective_is_accounted_for() {
 /// One recording, written twice: as it was, and by a tool that moved overlapping slices and replaced thread numbers by texts.
 #[test]
 fn twins_give_the_same_answer() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let stacks = |name: &str| answer(&shared, &trace(&shared, name), &[], None).stacks;
     let original = stacks("lora-dev-script__sglang_tp4_F_decode_lora_rank0");
     assert_eq!(original.iter().map(|stack| stack.count).collect::<Vec<_>>(), [490]);
@@ -339,7 +332,7 @@ fn twins_give_the_same_answer() {
 /// Four ranks, merged into one file as they are: correlation ids collide, and each kernel still has its own rank's launch.
 #[test]
 fn ranks_merged_into_one_file_have_their_own_stacks() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let (mut events, mut want) = (Vec::new(), BTreeMap::new());
     let count = |stacks: &mut BTreeMap<Vec<String>, u64>, path: &Path| {
         let database = open(path, TimeRule::Exact);
@@ -368,7 +361,7 @@ fn ranks_merged_into_one_file_have_their_own_stacks() {
 /// The profiler put the start stacks of all Python threads around the scheduler's.
 #[test]
 fn a_schedulers_stacks_are_its_own() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     for (name, disagree) in [
         ("A_mixed_rank0", 16),
         ("A_mixed_rank1", 2),
@@ -393,7 +386,7 @@ fn a_schedulers_stacks_are_its_own() {
 
 #[test]
 fn graphs_have_the_stacks_of_their_capture() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     // Trace, its capture; kernels launched by graphs, how many of these have the capture's stack. The last trace replays graphs of
     // other sizes than the captured one.
     for (replay, capture, kernels, matched) in [

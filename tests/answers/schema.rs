@@ -1,19 +1,15 @@
 //! The schemas in `schema/` against the program's output: every answer fits, and an answer changed in any one field does not.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use crate::answers::ranks_forms::written;
 use crate::job;
-use crate::support;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::support::program::{run, stderr, testdata, trace_of};
+use crate::support::random::is_long;
+use crate::support::schema::{Schema, read};
 use job::{How, Job, Late, When};
 use serde_json::{Value, json};
-use support::program::{run, stderr, testdata, trace_of};
-use support::random::is_long;
-use support::schema::{Schema, read};
 
 /// The names of the schemas of answers.
 fn names() -> Vec<String> {
@@ -152,7 +148,7 @@ fn answers_with_records_fit() {
     assert_fits(&validator("stacks"), &joined, &args);
     assert_eq!(joined["records"]["kernels_with"], joined["coverage"]["kernels"]);
     assert!(joined["stacks"][0]["recorded"]["proxy"]["steps"].as_u64().unwrap() > 0);
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let cases = shared.join("records/flows/cases.tar.gz");
     let args = ["records", cases.to_str().unwrap(), "--quiet"];
     let flows = answer(&args).unwrap();
@@ -226,9 +222,9 @@ fn descriptions_fit() {
     let schema = validator("describe");
     let mut files = small_traces();
     files.extend(["ranks", "records/job", "records/hang", "records/pair", "records/megatrace"].map(testdata));
-    if let Some(shared) = support::shared() {
+    if let Some(shared) = crate::support::shared() {
         let folder = |name: &str| shared.join(name).to_str().unwrap().to_owned();
-        files.extend(support::real_traces(&shared).iter().map(|(_, trace)| trace.to_str().unwrap().to_owned()));
+        files.extend(crate::support::real_traces(&shared).iter().map(|(_, trace)| trace.to_str().unwrap().to_owned()));
         files.extend(["records/flight_recorder", "records/nccl_ras", "records/nsys"].map(folder));
     }
     let mut answers = 0;
@@ -270,10 +266,10 @@ fn answers_for_windows_fit() {
 
 #[test]
 fn answers_on_real_traces_fit() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let stacks = validator("stacks");
     let mut answers = 0;
-    for (_, trace) in support::real_traces(&shared) {
+    for (_, trace) in crate::support::real_traces(&shared) {
         let trace = trace.to_str().unwrap();
         let args = [trace, "--family", "all-collectives"];
         if let Some(answer) = answer(&args) {
@@ -375,7 +371,7 @@ fn answers_on_many_ranks_fit() {
 fn answers_on_calls_fit() {
     let schema = validator("ranks-entries");
     let mut folders = vec![testdata("records/megatrace")];
-    if let Some(shared) = support::shared() {
+    if let Some(shared) = crate::support::shared() {
         let real = ["rank2_slow_8ranks_generation2.tar.gz", "TP2PP4DP8_64ranks_generation1.tar.gz"];
         folders.extend(real.map(|name| shared.join("records/megatrace").join(name).to_str().unwrap().to_owned()));
     }

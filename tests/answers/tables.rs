@@ -1,12 +1,10 @@
 //! Answers as tables: CSV by RFC 4180, and rows that fit a screen.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
 use crate::support::random::is_long;
 
 use std::path::{Path, PathBuf};
 
+use crate::support::program::{run, stdout, stdout_of, testdata, trace_of};
 use nccl_stacks::answers::OnPage;
 use nccl_stacks::answers::diff::Diff;
 use nccl_stacks::answers::diff::delta::Per;
@@ -24,7 +22,6 @@ use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::names::frames::location;
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::Window;
-use support::program::{run, stderr, stdout, testdata, trace_of};
 
 const STACKS_HEADER: &str = "rank,count,gpu_time_ns,share_of_window,exposed_ns,critical_ns,overlapped_ns,mean_ns,median_ns,p95_ns,min_ns,max_ns,fastest_ns,\
     queue_delay_median_ns,collective,dtype,bytes_min,bytes_max,process_group,algbw_gb_per_s,busbw_gb_per_s,best_busbw_gb_per_s,\
@@ -40,9 +37,7 @@ const KERNELS_HEADER: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (n
 
 /// The records of an answer in CSV; a record whose number of fields differs from the header's is an error.
 fn records(args: &[&str], header: &str) -> Vec<csv::StringRecord> {
-    let output = run(&[args, &["--format", "csv"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let text = stdout(&output);
+    let text = stdout_of(&[args, &["--format", "csv"]].concat());
     let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(text.as_bytes());
     assert_eq!(reader.headers().unwrap(), &csv::StringRecord::from(header.split(',').collect::<Vec<_>>()));
     reader.records().map(|record| record.unwrap()).collect()
@@ -78,7 +73,7 @@ fn csv_has_one_record_for_each_stack_and_each_reason() {
             let frames = field(record, "stack");
             assert!(launch.is_none_or(|launch| frames.ends_with(&format!(";{launch}")) || frames == launch));
         }
-        let kernels = support::program::rows(&path, "kernels", &[]);
+        let kernels = crate::support::program::rows(&path, "kernels", &[]);
         let rows = self::records(&["sql", &path, "--query", "kernels"], KERNELS_HEADER);
         assert_eq!(rows.len(), kernels.len(), "{trace}");
         let percent: f64 = rows.iter().map(|row| row[0].parse::<f64>().unwrap()).sum();
@@ -127,8 +122,8 @@ fn table(report: &StackReport, width: Option<usize>) -> String {
 fn tables_fit_the_screen_and_keep_functions_whole() {
     let mut paths: Vec<_> =
         ["costs.json", "sglang_decode.json.gz", "ddp_backward.json.gz"].map(|name| testdata(name).into()).into();
-    if let Some(shared) = support::shared() {
-        let traces = support::real_traces(&shared).into_iter();
+    if let Some(shared) = crate::support::shared() {
+        let traces = crate::support::real_traces(&shared).into_iter();
         paths.extend(traces.filter(|(name, _)| name.contains("sglang") || name.contains("ddp")).map(|(_, path)| path));
     }
     for path in paths {
@@ -167,7 +162,7 @@ fn tables_fit_the_screen_and_keep_functions_whole() {
 #[test]
 fn diffs_fit_the_screen() {
     let mut pairs = vec![["costs.json", "costs_later.json"].map(|name| PathBuf::from(testdata(name)))];
-    if let Some(shared) = support::shared() {
+    if let Some(shared) = crate::support::shared() {
         let trace = |name: &str| shared.join(format!("traces/HTA__trace_diff_{name}.json.gz"));
         pairs.push(["control_a100", "test_v100_cudagraph"].map(trace));
     }

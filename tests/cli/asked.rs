@@ -1,13 +1,10 @@
 //! What is asked for by options and by the name of the output, and what is refused.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::path::Path;
 
+use crate::support::pack::{gunzip, tar_of};
+use crate::support::program::{has, json_of, refused, run, stderr, stderr_of, stdout, testdata, trace_of};
 use serde_json::Value;
-use support::program::{run, stderr, stdout, testdata, trace_of};
 
 /// What an answer that goes to a file of this name has in it.
 fn written(folder: &Path, name: &str, args: &[&str]) -> Vec<u8> {
@@ -62,9 +59,7 @@ fn the_name_of_the_output_says_the_form() {
         (&["sql", &costs, "SELECT 1"], "c.html", "this answer has no form html; its forms are table, csv, json"),
     ] {
         let path = folder.path().join(name);
-        let output = run(&[args, &["--output", path.to_str().unwrap()]].concat());
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
+        refused(&[args, &["--output", path.to_str().unwrap()]].concat(), 2, said);
         assert!(!path.exists(), "{args:?}");
     }
     // A default of a config file gives way.
@@ -74,28 +69,17 @@ fn the_name_of_the_output_says_the_form() {
     assert!(serde_json::from_slice::<Value>(&by_name).is_ok());
 }
 
-fn gunzip(bytes: &[u8]) -> Vec<u8> {
-    let mut text = Vec::new();
-    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(bytes), &mut text).unwrap();
-    text
-}
-
 #[test]
 fn sql_has_json_by_a_short_option() {
     let trace = testdata("costs.json");
-    let rows = |args: &[&str]| -> Value {
-        let output = run(&[&["sql"], args, &["--json", "--quiet"]].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        serde_json::from_str(&stdout(&output)).unwrap()
-    };
+    let rows = |args: &[&str]| -> Value { json_of(&[&["sql"], args, &["--json", "--quiet"]].concat()) };
     assert_eq!(rows(&[&trace, "SELECT 1 AS one, 'a' AS two"]), serde_json::json!([{ "one": 1, "two": "a" }]));
     assert!(!rows(&[&trace, "--query", "kernels"]).as_array().unwrap().is_empty());
     let queries = rows(&["--query"]);
     let names: Vec<&str> = queries.as_array().unwrap().iter().map(|row| row["query"].as_str().unwrap()).collect();
     let listed = stdout(&run(&["sql", "--query"]));
     assert!(names.contains(&"kernels") && names.len() == listed.lines().count(), "{names:?}");
-    let both = run(&["sql", &trace, "SELECT 1", "--json", "--format", "csv"]);
-    assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+    stderr_of(&["sql", &trace, "SELECT 1", "--json", "--format", "csv"], 2);
 }
 
 /// A wrong number is named with what is expected, and not taken for an option.
@@ -115,15 +99,12 @@ fn wrong_numbers_are_values_of_their_options() {
         (&["--start-ts", "+0", "--duration", "-5ms"], "--duration <TIME>", "cannot be negative"),
         (&["--max-bytes", "-1"], "--max-bytes <SIZE>", "512M"),
     ] {
-        let output = run(&[&[trace.as_str()], args].concat());
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
-        let said = stderr(&output);
+        let said = stderr_of(&[&[trace.as_str()], args].concat(), 2);
         assert!(said.contains(&format!("invalid value '{}' for '{option}'", args.last().unwrap())), "{args:?}: {said}");
         assert!(said.contains(expected) && !said.contains("as a value, use"), "{args:?}: {said}");
     }
     // What is no value of an option is said as before.
-    let output = run(&[&trace, "-1"]);
-    assert!(stderr(&output).contains("unexpected argument '-1'"), "{}", stderr(&output));
+    has(&stderr(&run(&[&trace, "-1"])), "unexpected argument '-1'");
 }
 
 #[test]
@@ -136,7 +117,7 @@ fn a_time_without_its_plus_sign_is_named_with_it() {
         let output = run(&[&trace, "--start-ts", start, "--duration", "1us"]);
         assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
         let said = format!("which begins at 1000000000 ns. A time from there on has a plus sign: --start-ts {meant}\n");
-        assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+        has(&stderr(&output), &said);
         assert!(stdout(&output).is_empty(), "{}", stdout(&output));
     }
     // A time in the trace, and one that is not within it either way.
@@ -156,9 +137,7 @@ fn what_is_not_there_has_one_exit_code() {
         (&[&ranks, "--function-name", "nothing"], "Nothing found: no CPU slice is named `nothing`."),
         (&[&two, "--function-name", "train.py", "--index", "9"], "Nothing found: --index 9: there are"),
     ] {
-        let output = run(args);
-        assert_eq!(output.status.code(), Some(3), "{args:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
+        refused(args, 3, said);
     }
 }
 
@@ -187,7 +166,7 @@ fn functions_are_chosen_as_kernels_are() {
     let within = window("Forward");
     assert!(within.contains("no CPU slice is named `Forward`.") && within.contains("'*Forward*' matches"), "{within}");
     let other = window("forward");
-    assert!(other.contains("'%forward%' matches anywhere in a name, in upper and lower case"), "{other}");
+    has(&other, "'%forward%' matches anywhere in a name, in upper and lower case");
     assert!(
         window("STEP 1").contains("no CPU slice is named `STEP 1`; did you mean `step 1`?"),
         "{}",
@@ -195,7 +174,7 @@ fn functions_are_chosen_as_kernels_are() {
     );
     let kernels = |pattern: &str| stderr(&run(&[&trace, "--kernel-name", pattern]));
     let said = kernels("allreduce");
-    assert!(said.contains("No name has 'allreduce'; did you mean '*AllReduce*'?"), "{said}");
+    has(&said, "No name has 'allreduce'; did you mean '*AllReduce*'?");
     assert!(kernels("nccldev").contains("did you mean 'ncclDev'?"), "{}", kernels("nccldev"));
     assert!(kernels("AllReduce").contains("--kernel-name '*AllReduce*' matches anywhere"), "{}", kernels("AllReduce"));
 }
@@ -212,11 +191,11 @@ fn an_empty_answer_judges_nothing() {
         for sentence in ["Collectives ran", "not asked for", "explain", "comes from"] {
             assert!(!text.contains(sentence), "{text}");
         }
-        assert!(stderr(&output).contains("no such kernel among them"), "{}", stderr(&output));
+        has(&stderr(&output), "no such kernel among them");
     }
-    let output = run(&["diff", &testdata("costs.json"), &testdata("costs_later.json"), "--kernel-name", "nothing"]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(!stderr(&output).contains("not asked for"), "{}", stderr(&output));
+    let said =
+        stderr_of(&["diff", &testdata("costs.json"), &testdata("costs_later.json"), "--kernel-name", "nothing"], 3);
+    assert!(!said.contains("not asked for"), "{said}");
     // Without a choice, what is not there was asked for.
     let gone = run(&[&testdata("sglang_decode.json.gz"), "--family", "deepep"]);
     assert!(!stdout(&gone).contains("Collectives ran"), "{}", stdout(&gone));
@@ -231,9 +210,7 @@ fn a_side_without_traces_is_refused_at_once() {
     std::fs::create_dir(text.parent().unwrap()).unwrap();
     std::fs::write(&text, "nothing of a trace").unwrap();
     let archive = folder.path().join("notes.tar");
-    let mut tar = tar::Builder::new(std::fs::File::create(&archive).unwrap());
-    tar.append_path_with_name(&text, "readme.txt").unwrap();
-    tar.finish().unwrap();
+    std::fs::write(&archive, tar_of(&[("readme.txt", b"nothing of a trace")])).unwrap();
     let part = folder.path().join("rank0.part.json");
     assert_eq!(run(&["part", &one, "-o", part.to_str().unwrap()]).status.code(), Some(0));
     let [notes, archive, part, text] =
@@ -247,10 +224,9 @@ fn a_side_without_traces_is_refused_at_once() {
         (vec!["diff", "--ranks", &ranks, archive], "there is no trace in this archive"),
         (vec!["diff", archive, &one], "there is no trace in this archive"),
     ] {
-        let output = run(&args);
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
-        assert!(!stderr(&output).contains("loaded"), "{args:?}: {}", stderr(&output));
+        let output = stderr_of(&args, 1);
+        assert!(output.contains(said), "{args:?}: {output}");
+        assert!(!output.contains("loaded"), "{args:?}: {output}");
     }
 }
 
@@ -263,16 +239,9 @@ fn traces_of_archives_are_named_with_them() {
         .zip(["rank0", "rank1"])
         .map(|(name, rank)| {
             let path = folder.path().join(name);
-            let mut tar = tar::Builder::new(std::fs::File::create(&path).unwrap());
-            tar.append_path_with_name(testdata(&format!("ranks/{rank}.json.gz")), "trace.json.gz").unwrap();
-            let header = |tar: &mut tar::Builder<std::fs::File>, name: &str, bytes: &[u8]| {
-                let mut header = tar::Header::new_gnu();
-                header.set_size(bytes.len() as u64);
-                header.set_cksum();
-                tar.append_data(&mut header, name, bytes).unwrap();
-            };
-            header(&mut tar, "notes.txt", b"nothing of a trace");
-            tar.finish().unwrap();
+            let trace = std::fs::read(testdata(&format!("ranks/{rank}.json.gz"))).unwrap();
+            let files = tar_of(&[("trace.json.gz", &trace), ("notes.txt", b"nothing of a trace")]);
+            std::fs::write(&path, files).unwrap();
             path.to_str().unwrap().to_owned()
         })
         .collect();
@@ -280,21 +249,15 @@ fn traces_of_archives_are_named_with_them() {
     let output = run(&["ranks", first, second, "--kernel-name", "nothing"]);
     for archive in &archives {
         let said = stderr(&output);
-        assert!(said.contains(&format!("{archive}/trace.json.gz: no collective in its window")), "{said}");
-        assert!(said.contains(&format!("Note: 1 file of {archive} is not a trace: notes.txt")), "{said}");
+        has(&said, &format!("{archive}/trace.json.gz: no collective in its window"));
+        has(&said, &format!("Note: 1 file of {archive} is not a trace: notes.txt"));
     }
-    let output = run(&[first, second, "--step", "9"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(
-        stderr(&output).contains(&format!("{first}/trace.json.gz: Nothing found: --step 9")),
-        "{}",
-        stderr(&output)
-    );
+    refused(&[first, second, "--step", "9"], 3, &format!("{first}/trace.json.gz: Nothing found: --step 9"));
     let copy = first.replace("first", "copy");
     std::fs::copy(first, &copy).unwrap();
     let twice = stderr(&run(&[first, &copy, "--quiet"]));
     let said = format!("There twice, and counted once: {first}/trace.json.gz and {copy}/trace.json.gz");
-    assert!(twice.contains(&said), "{twice}");
+    has(&twice, &said);
 }
 
 /// A trace beside its own part is one rank, and the answer is that of the traces.
@@ -316,7 +279,7 @@ fn a_trace_beside_its_part_counts_once() {
     let (traces, said) = answer(&ranks);
     assert!(!said.contains("There twice"), "{said}");
     let (with_part, said) = answer(&[&ranks[..], &[part]].concat());
-    assert!(said.contains(&format!("There twice, and counted once: {} and its part\n", ranks[1])), "{said}");
+    has(&said, &format!("There twice, and counted once: {} and its part\n", ranks[1]));
     assert_eq!(with_part, traces);
 }
 
@@ -344,7 +307,5 @@ fn parts_of_all_kernels_answer_families() {
         assert!(stderr(&other).contains(said) && stderr(&other).contains("--family deepep"), "{}", stderr(&other));
     }
     // Other options still have to be those of the parts.
-    let output = run(&[&first, "--kernel-name", "nccl"]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(stderr(&output).contains("answer different questions"), "{}", stderr(&output));
+    refused(&[&first, "--kernel-name", "nccl"], 1, "answer different questions");
 }

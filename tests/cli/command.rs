@@ -1,21 +1,17 @@
 //! The program as a person runs it, on the traces of `testdata/`. Expected answers were worked out by hand; they are in
 //! `testdata/README.md` with their reasons.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
-)]
-
-use crate::support;
+use crate::support::events::tied;
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use crate::support::pack::gzip;
+use crate::support::program::{
+    has, program, refused, run, run_json, scratch, script, stack, stacks, stderr, stderr_of, stdout, testdata, trace_of,
+};
 use serde_json::{Value, json};
-use support::program::{program, run, run_json, scratch, script, stack, stacks, stderr, stdout, testdata, trace_of};
 
 const REPLAY: &[&str] = &[
     "...",
@@ -88,12 +84,7 @@ fn depth_and_folding() {
     assert_eq!(one[0], stack(2, &["<built-in method replay of PyCapsule object at 0x…>", "cudaGraphLaunch"]));
     // Text shows as many callers above the user's code, JSON all.
     let text = stdout(&run(&[&trace, "--stack-depth", "1"]));
-    assert!(
-        text.contains(
-            "\n   -> … 5 callers above\n   -> sglang/srt/model_executor/model_runner.py(2240): _forward_raw\n"
-        ),
-        "{text}"
-    );
+    has(&text, "\n   -> … 5 callers above\n   -> sglang/srt/model_executor/model_runner.py(2240): _forward_raw\n");
     assert_eq!(stacks(&run_json(&[&trace, "--stack-depth", "1"])), stacks(&run_json(&[&trace])));
 }
 
@@ -104,8 +95,7 @@ fn a_file_has_full_stacks() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stacks.txt");
     let written = |args: &[&str]| {
-        let output = run(&[&[trace.as_str(), "--quiet", "-o", path.to_str().unwrap()], args].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&[&[trace.as_str(), "--quiet", "-o", path.to_str().unwrap()], args].concat(), 0);
         std::fs::read_to_string(&path).unwrap()
     };
     let answer: serde_json::Value = serde_json::from_str(&written(&["--json"])).unwrap();
@@ -148,11 +138,8 @@ fn the_autograd_thread_and_launches_before_the_trace() {
     ];
     assert_eq!(found, want);
     let notes = stderr(&output);
-    assert!(
-        notes.contains("Coverage: 15 of 18 kernels attributed: 15 by correlation; 3 without a launch\n"),
-        "{notes}"
-    );
-    assert!(notes.contains("Without a launch: 3 kernels (582.1 µs), launched before recording began\n"), "{notes}");
+    has(&notes, "Coverage: 15 of 18 kernels attributed: 15 by correlation; 3 without a launch\n");
+    has(&notes, "Without a launch: 3 kernels (582.1 µs), launched before recording began\n");
 }
 
 #[test]
@@ -173,14 +160,14 @@ fn a_window_is_on_the_launch() {
         "Collectives take 150.0 µs (30.0 %), all of it exposed: no compute",
         "Of 500.0 µs of GPU work (launched within 400.0 µs): GPU busy with any work 30.0 %, compute 0.0 %",
     ] {
-        assert!(text.contains(line), "{text}");
+        has(&text, line);
     }
     let none = inside("2");
     assert_eq!(none.status.code(), Some(3));
-    assert!(stderr(&none).contains("1 kernel ran in the window, but launched outside of it"), "{}", stderr(&none));
+    has(&stderr(&none), "1 kernel ran in the window, but launched outside of it");
     let beyond = inside("3");
     assert_eq!(beyond.status.code(), Some(3));
-    assert!(stderr(&beyond).contains("there are 3 such slices, numbered from 0 to 2"), "{}", stderr(&beyond));
+    has(&stderr(&beyond), "there are 3 such slices, numbered from 0 to 2");
 }
 
 #[test]
@@ -191,7 +178,7 @@ fn several_matches_without_a_terminal_are_listed() {
         assert_eq!(output.status.code(), Some(2));
         assert!(stdout(&output).is_empty());
         let text = stderr(&output);
-        assert!(text.contains("3 slices have this name; choose one with --index"), "{text}");
+        has(&text, "3 slices have this name; choose one with --index");
         // Index, start, duration, kernels launched inside and their time, as in the hand-worked table.
         let rows: Vec<Vec<&str>> =
             text.lines().rev().take(3).map(|line| line.split_whitespace().take(5).collect()).collect();
@@ -199,9 +186,7 @@ fn several_matches_without_a_terminal_are_listed() {
         assert_eq!(rows[1], ["1", "2000000", "400.0", "µs", "2"]);
         assert_eq!(rows[0], ["2", "3000000", "200.0", "µs", "0"]);
     }
-    let output = run(&[&trace, "--interactive"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("--interactive needs a terminal"));
+    refused(&[&trace, "--interactive"], 2, "--interactive needs a terminal");
 }
 
 #[test]
@@ -219,35 +204,27 @@ fn windows_by_time() {
         later.starts_with("Collectives take 60.0 µs of 60.0 µs (100.0 %), 66.7 % of it (40.0 µs) exposed"),
         "{later}"
     );
-    let on_kernel = run(&[&trace, "--start-ts", "2.7ms", "--duration", "1ns", "--window-on", "kernel"]);
-    assert_eq!(on_kernel.status.code(), Some(3), "{}", stdout(&on_kernel));
+    stderr_of(&[&trace, "--start-ts", "2.7ms", "--duration", "1ns", "--window-on", "kernel"], 3);
     assert_eq!(count("2.6ms", "100us"), 0, "the window's end is outside");
-    let both = run(&[&trace, "--start-ts", "2ms", "--duration", "1ms", "--function-name", "x"]);
-    assert!(stderr(&both).contains("--function-name is overridden"), "{}", stderr(&both));
+    has(
+        &stderr(&run(&[&trace, "--start-ts", "2ms", "--duration", "1ms", "--function-name", "x"])),
+        "--function-name is overridden",
+    );
     for alone in [["--start-ts", "1"], ["--duration", "1"], ["--index", "1"], ["--start-ts", "-1"]] {
-        let output = run(&[&trace, alone[0], alone[1]]);
-        assert_eq!(output.status.code(), Some(2), "{alone:?}");
+        stderr_of(&[&trace, alone[0], alone[1]], 2);
     }
     assert!(stderr(&run(&[&trace, "--start-ts", "2 hours", "--duration", "1"])).contains("no unit of time"));
     let negative = run(&[&trace, "--start-ts", "1", "--duration=-5"]);
     assert_eq!(negative.status.code(), Some(2));
-    assert!(stderr(&negative).contains("a length of time cannot be negative"), "{}", stderr(&negative));
+    has(&stderr(&negative), "a length of time cannot be negative");
 }
 
 /// A scheduler that runs ahead: while the CPU is in the second step, from 100 to 200 µs, the GPU runs the first. What the second launched
 /// runs from 160 to 400 µs: a product until 300, and two all-reduces at once on two streams, from 300 to 380 and from 320 to 400 µs.
 #[test]
 fn shares_are_of_what_the_window_launched() {
-    let call = |id: u32, ts: u32| {
-        format!(
-            r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":{ts},"dur":5,"args":{{"correlation":{id}}}"#
-        )
-    };
-    let kernel = |id: u32, name: &str, tid: u32, ts: u32, dur: u32| {
-        format!(
-            r#""ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"correlation":{id}}}"#
-        )
-    };
+    let call = |id: u32, ts: u32| tied("cuda_runtime", "cudaLaunchKernel", (9, 9), ts, 5, id);
+    let kernel = |id: u32, name: &str, tid: u32, ts: u32, dur: u32| tied("kernel", name, (0, tid), ts, dur, id);
     let step = |number: u32, ts: u32| {
         format!(r#""ph":"X","cat":"user_annotation","name":"step {number}","pid":9,"tid":9,"ts":{ts},"dur":100"#)
     };
@@ -263,7 +240,7 @@ fn shares_are_of_what_the_window_launched() {
         kernel(3, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, 300, 80),
         kernel(4, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 8, 320, 80),
     ];
-    let (_folder, trace) = trace_of(&events.each_ref().map(String::as_str));
+    let (_folder, trace) = trace_of(&events);
     let second = ["--function-name", "step 2", "--json"];
     let answer: Value = serde_json::from_str(&stdout(&run(&[&[trace.as_str()], &second[..]].concat()))).unwrap();
     let summary = &answer["summary"];
@@ -282,17 +259,18 @@ fn shares_are_of_what_the_window_launched() {
     let first = ["--function-name", "step 1", "--window-on", "kernel"];
     let text = stdout(&run(&[&[trace.as_str()], &first[..]].concat()));
     assert!(text.starts_with("Collectives take 50.0 µs of 100.0 µs (50.0 %), all of it exposed"), "{text}");
-    assert!(text.contains("1 kernel  GPU 110.0 µs (50.0 %)"), "{text}");
+    has(&text, "1 kernel  GPU 110.0 µs (50.0 %)");
 }
 
 #[test]
 fn an_unknown_function_gets_the_nearest_names() {
-    let output = run(&[&testdata("sglang_decode.json.gz"), "--function-name", "forward_batch_generation"]);
-    assert_eq!(output.status.code(), Some(3));
+    let said = stderr_of(&[&testdata("sglang_decode.json.gz"), "--function-name", "forward_batch_generation"], 3);
     let name = "sglang/srt/managers/tp_worker.py(233): forward_batch_generation";
-    assert!(stderr(&output).contains(&format!("For example: --function-name '{name}'")), "{}", stderr(&output));
-    let typo = run(&[&testdata("two_matches.json"), "--function-name", "train.py(40): trian_step"]);
-    assert!(stderr(&typo).contains("  train.py(40): train_step\n"), "{}", stderr(&typo));
+    has(&said, &format!("For example: --function-name '{name}'"));
+    has(
+        &stderr(&run(&[&testdata("two_matches.json"), "--function-name", "train.py(40): trian_step"])),
+        "  train.py(40): train_step\n",
+    );
 }
 
 #[test]
@@ -326,7 +304,7 @@ fn nothing_found_and_why() {
     let unlinked = run(&[&testdata("no_launch_link.json")]);
     assert_eq!(unlinked.status.code(), Some(3));
     assert!(stderr(&unlinked).contains("2 kernels ran in the window, but no call in the trace is tied to them"));
-    assert!(stderr(&unlinked).contains("     1  cudaGraphLaunch"), "{}", stderr(&unlinked));
+    has(&stderr(&unlinked), "     1  cudaGraphLaunch");
     let answer = stdout(&unlinked);
     assert!(
         answer.contains("\nCollectives take 70.0 µs (20.0 %), all of it exposed"),
@@ -334,18 +312,14 @@ fn nothing_found_and_why() {
     );
     assert!(answer.contains("\n window      ") && answer.contains("  ncclDevKernel_"), "{answer}");
 
-    let related = run(&[&testdata("sglang_decode.json.gz"), "--kernel-name", "ncclDevKernel_SendRecv"]);
-    assert_eq!(related.status.code(), Some(3));
-    let text = stderr(&related);
-    assert!(text.contains("no such kernel among them. Collectives that did:"), "{text}");
-    assert!(text.contains("    32  ncclDevKernel_AllReduce"), "{text}");
+    let text = stderr_of(&[&testdata("sglang_decode.json.gz"), "--kernel-name", "ncclDevKernel_SendRecv"], 3);
+    has(&text, "no such kernel among them. Collectives that did:");
+    has(&text, "    32  ncclDevKernel_AllReduce");
 
-    let early = run(&[&testdata("two_matches.json"), "--start-ts", "1s", "--duration", "10"]);
-    assert_eq!(early.status.code(), Some(3));
-    assert!(
-        stderr(&early).contains("no kernel at all ran in the window. The trace has 6 kernels"),
-        "{}",
-        stderr(&early)
+    refused(
+        &[&testdata("two_matches.json"), "--start-ts", "1s", "--duration", "10"],
+        3,
+        "no kernel at all ran in the window. The trace has 6 kernels",
     );
 
     // Of a file that is cut off before its kernels the cut is to blame.
@@ -355,8 +329,7 @@ fn nothing_found_and_why() {
     let cut = stderr(&run(&[&cut]));
     assert!(cut.contains("The file is cut off or corrupt") && !cut.contains("ProfilerActivity"), "{cut}");
 
-    let cpu_only = run(&[&testdata("begin_end_async.json")]);
-    assert!(stderr(&cpu_only).contains("the trace has no GPU kernels"), "{}", stderr(&cpu_only));
+    has(&stderr(&run(&[&testdata("begin_end_async.json")])), "the trace has no GPU kernels");
 }
 
 #[test]
@@ -377,18 +350,8 @@ fn damage_is_counted_and_strict_fails_on_it() {
     let strict = run(&[&trace, "--strict"]);
     assert_eq!(strict.status.code(), Some(1));
     assert!(stdout(&strict).is_empty());
-    assert!(
-        stderr(&strict).contains("damaged, and --strict was given:\n  everything from an unterminated element on"),
-        "{}",
-        stderr(&strict)
-    );
+    has(&stderr(&strict), "damaged, and --strict was given:\n  everything from an unterminated element on");
     assert_eq!(run(&[&testdata("overlap_pdl.json"), "--strict"]).status.code(), Some(0), "an overlap is no damage");
-}
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(text).unwrap();
-    encoder.finish().unwrap()
 }
 
 #[test]
@@ -428,7 +391,7 @@ fn files_that_are_no_traces() {
     let missing = run(&["/no/such/trace.json.gz"]);
     assert!(stderr(&missing).contains("/no/such/trace.json.gz: there is no such file"));
     let folder = run(&[env!("CARGO_MANIFEST_DIR")]);
-    assert!(stderr(&folder).contains("this folder has no traces"), "{}", stderr(&folder));
+    has(&stderr(&folder), "this folder has no traces");
     assert_eq!((missing.status.code(), folder.status.code()), (Some(1), Some(1)));
 }
 
@@ -436,21 +399,14 @@ fn files_that_are_no_traces() {
 fn a_cut_gzip_gives_what_was_whole() {
     let packed = std::fs::read(testdata("sglang_decode.json.gz")).unwrap();
     let (_folder, path) = scratch("cut.json.gz", &packed[..packed.len() - 2000]);
-    let output = run(&[&path]);
-    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
-    assert!(
-        stderr(&output)
-            .contains("Left out: the rest of a file that is cut off (copy it again, or record again), at byte"),
-        "{}",
-        stderr(&output)
-    );
+    refused(&[&path], 6, "Left out: the rest of a file that is cut off (copy it again, or record again), at byte");
     assert_eq!(run(&[&path, "--strict"]).status.code(), Some(1));
     let mut trailing = packed.clone();
     trailing.extend_from_slice(b"junk");
     let (_folder, path) = scratch("trailing.json.gz", &trailing);
     let output = run_json(&[&path]);
     assert_eq!(stacks(&output).len(), 7);
-    assert!(stderr(&output).contains("Left out: bytes after the end of the trace"), "{}", stderr(&output));
+    has(&stderr(&output), "Left out: bytes after the end of the trace");
 }
 
 #[test]
@@ -461,8 +417,7 @@ fn standard_input_is_a_trace_too() {
         let piped = program().arg("-").stdin(input).output().unwrap();
         assert_eq!(stdout(&piped), stdout(&from_file), "{file}");
     }
-    let nothing = run(&["-"]);
-    assert!(stderr(&nothing).contains("<stdin>: the file is empty"), "{}", stderr(&nothing));
+    has(&stderr(&run(&["-"])), "<stdin>: the file is empty");
 }
 
 #[test]
@@ -473,8 +428,7 @@ fn output_files_are_whole_or_not_there() {
     let path = file.to_str().unwrap();
     let below_a_file = format!("{path}/folder/out.txt");
     std::fs::write(&file, "what was there before").unwrap();
-    let failed = run(&[&trace, "--output", path, "--kernel-name", "no_such_kernel"]);
-    assert_eq!(failed.status.code(), Some(3));
+    stderr_of(&[&trace, "--output", path, "--kernel-name", "no_such_kernel"], 3);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "what was there before");
     let written = run(&[&trace, "--output", path]);
     assert_eq!((written.status.code(), stdout(&written).as_str()), (Some(0), ""));
@@ -485,15 +439,13 @@ fn output_files_are_whole_or_not_there() {
         (below_a_file.as_str(), "stacks.txt/folder/out.txt: cannot be written: "),
         (folder.path().to_str().unwrap(), "this is a directory"),
     ] {
-        let output = run(&[&trace, "--output", path]);
-        assert_eq!(output.status.code(), Some(1));
-        assert!(stderr(&output).contains(message), "{}", stderr(&output));
-        assert!(!stderr(&output).contains("Trace loaded"), "fails before the load");
+        let said = stderr_of(&[&trace, "--output", path], 1);
+        has(&said, message);
+        assert!(!said.contains("Trace loaded"), "fails before the load");
     }
     let (_folder, capture) = scratch("capture.json", &std::fs::read(testdata("costs.json")).unwrap());
     for args in [&[&trace, "--output", &trace][..], &[&trace, "--capture-trace", &capture, "--output", &capture]] {
-        let itself = run(args);
-        assert!(stderr(&itself).contains("this is an input file"), "{args:?}");
+        has(&stderr(&run(args)), "this is an input file");
     }
     assert_eq!(run(&[&trace, "--output", "/dev/null"]).status.code(), Some(0));
 }
@@ -504,8 +456,7 @@ fn the_folder_of_an_output_is_made() {
     let trace = testdata("costs.json");
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join("new").join(name).to_str().unwrap().to_owned();
-    let nothing = run(&[&trace, "--output", &at("a/stacks.txt"), "--kernel-name", "no_such_kernel"]);
-    assert_eq!(nothing.status.code(), Some(3), "{}", stderr(&nothing));
+    stderr_of(&[&trace, "--output", &at("a/stacks.txt"), "--kernel-name", "no_such_kernel"], 3);
     assert!(!folder.path().join("new").exists());
     for args in [
         &[&*trace, "--output", &at("a/stacks.txt")][..],
@@ -514,8 +465,7 @@ fn the_folder_of_an_output_is_made() {
         &["repair", &trace, "-o", &at("d/whole.json")],
         &["export", &trace, "--sqlite", &at("e/trace.db"), "--trace", &at("f/cut.json")],
     ] {
-        let output = run(args);
-        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        stderr_of(args, 0);
     }
     for name in ["a/stacks.txt", "b/part.json", "c/report.html", "d/whole.json", "e/trace.db", "f/cut.json"] {
         assert!(Path::new(&at(name)).exists(), "{name}");
@@ -569,9 +519,7 @@ fn the_short_help_is_one_screen() {
 
 #[test]
 fn patterns_are_checked_before_the_trace_is_read() {
-    let output = run(&["/no/such/trace", "--kernel-name", "/(/"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("--kernel-name /(/: not a regular expression"), "{}", stderr(&output));
+    refused(&["/no/such/trace", "--kernel-name", "/(/"], 2, "--kernel-name /(/: not a regular expression");
 }
 
 /// Before the trace is read, with what is wrong and what would be right.
@@ -598,38 +546,27 @@ fn options_of_the_forms_are_checked() {
         (&["--limit", "x"][..], "invalid value 'x' for '--limit <N>'"),
         (&["--format", "svg"], "[possible values: table, csv, json]"),
     ] {
-        let output = run(&[&["sql", "/no/such/trace", "--query", "kernels"], args].concat());
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+        refused(&[&["sql", "/no/such/trace", "--query", "kernels"], args].concat(), 2, message);
     }
 }
 
 /// A picture of nothing, and one of times too large to sum. The file that it was to replace is unchanged.
 #[test]
 fn what_cannot_be_drawn_is_an_error() {
-    let call = |id: u32| {
-        format!(
-            r#""ph":"X","name":"launch{id}","cat":"cuda_runtime","pid":9,"tid":9,"ts":{id},"dur":0.5,"args":{{"correlation":{id}}}"#
-        )
-    };
-    let kernel = |id: u32, dur: &str| {
-        format!(
-            r#""ph":"X","name":"ncclX","cat":"kernel","pid":{id},"tid":7,"ts":20,"dur":{dur},"args":{{"correlation":{id}}}"#
-        )
-    };
+    let call = |id: u32| tied("cuda_runtime", format!("launch{id}"), (9, 9), id, 0.5, id);
+    let kernel = |id: u32, dur: &str| tied("kernel", "ncclX", (id, 7), 20, dur, id);
     let (long, none) = ("4000000000000000", "0");
     for (dur, message) in [
         (none, "no stack has any GPU time, so there is nothing to draw"),
         (long, "the GPU time of all stacks is too large a number to draw"),
     ] {
         let events: Vec<String> = (1..8).flat_map(|id| [call(id), kernel(id, dur)]).collect();
-        let (folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+        let (folder, path) = trace_of(&events);
         let file = folder.path().join("picture.svg");
         std::fs::write(&file, "what was there before").unwrap();
-        let output = run(&[&path, "--format", "svg", "--output", file.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let said = stderr_of(&[&path, "--format", "svg", "--output", file.to_str().unwrap()], 1);
         let message = format!("error: the answer cannot be put into this form: {message}\n");
-        assert!(stderr(&output).ends_with(&message), "{}", stderr(&output));
+        assert!(said.ends_with(&message), "{said}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "what was there before");
         for format in ["text", "table", "json", "csv", "folded", "speedscope"] {
             let output = run(&[&path, "--format", format]);
@@ -648,16 +585,8 @@ fn flows_resolve_equal_correlation_ids() {
     let flow = |ph: &str, id: u32, place: &str| {
         format!(r#""ph":"{ph}","name":"ac2g","cat":"ac2g","bp":"e","id":{id},{place}"#)
     };
-    let call = |pid: u32, ts: u32| {
-        format!(
-            r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":{pid},"tid":{pid},"ts":{ts},"dur":5,"args":{{"correlation":1}}"#
-        )
-    };
-    let kernel = |pid: u32, ts: u32| {
-        format!(
-            r#""ph":"X","name":"ncclDevKernel_X","cat":"kernel","pid":{pid},"tid":7,"ts":{ts},"dur":50,"args":{{"correlation":1}}"#
-        )
-    };
+    let call = |pid: u32, ts: u32| tied("cuda_runtime", "cudaLaunchKernel", (pid, pid), ts, 5, 1);
+    let kernel = |pid: u32, ts: u32| tied("kernel", "ncclDevKernel_X", (pid, 7), ts, 50, 1);
     let events = [
         RANK_0_MAIN.to_owned(),
         RANK_1_MAIN.to_owned(),
@@ -670,7 +599,7 @@ fn flows_resolve_equal_correlation_ids() {
         kernel(1, 31),
         flow("f", 72, r#""pid":1,"tid":7,"ts":31"#),
     ];
-    let (_folder, path) = trace_of(&events.each_ref().map(String::as_str));
+    let (_folder, path) = trace_of(&events);
     let output = run_json(&[&path]);
     let want = [stack(1, &["rank0_main", "cudaLaunchKernel"]), stack(1, &["rank1_main", "cudaLaunchKernel"])];
     assert_eq!(stacks(&output), want);
@@ -680,11 +609,7 @@ fn flows_resolve_equal_correlation_ids() {
     let (_folder, path) = trace_of(&[0, 1, 2, 4, 6, 8].map(|i| events[i].as_str()));
     let output = run_json(&[&path]);
     assert_eq!(stacks(&output), [stack(2, &["rank1_main", "cudaLaunchKernel"])]);
-    assert!(
-        stderr(&output).contains("Uncertain: 2 kernels whose correlation id or External id belongs to several calls"),
-        "{}",
-        stderr(&output)
-    );
+    has(&stderr(&output), "Uncertain: 2 kernels whose correlation id or External id belongs to several calls");
 }
 
 #[test]
@@ -699,9 +624,7 @@ fn a_call_long_after_its_kernel_did_not_launch_it() {
     let (_folder, path) = trace_of(&[kernel, &call("10005")]);
     assert_eq!(stacks(&run_json(&[&path])), [stack(1, &["cudaLaunchKernel"])]);
     let (_folder, path) = trace_of(&[kernel, &call("10005.001")]);
-    let output = run(&[&path]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("no call in the trace is tied to them"), "{}", stderr(&output));
+    refused(&[&path], 3, "no call in the trace is tied to them");
 }
 
 #[test]
@@ -713,7 +636,7 @@ fn a_function_that_never_ended_lasts_to_the_end() {
     ]);
     let output = run_json(&[&path, "--function-name", "loop"]);
     assert_eq!(stacks(&output), [stack(1, &["loop", "cudaLaunchKernel"])]);
-    assert!(stderr(&output).contains("(--start-ts 1000 --duration 24000)"), "{}", stderr(&output));
+    has(&stderr(&output), "(--start-ts 1000 --duration 24000)");
 }
 
 /// A call that ends after the slice around it is its sibling in `slice`. If it ends at most 2 µs later and most of it lies in
@@ -725,9 +648,7 @@ fn a_launch_that_ends_a_little_late_has_its_caller() {
     {
         let (_folder, path) = trace_of(&[
             r#""ph":"X","name":"outer","pid":9,"tid":9,"ts":0,"dur":100"#,
-            &format!(
-                r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":{ts},"dur":{dur},"args":{{"correlation":1}}"#
-            ),
+            &tied("cuda_runtime", "cudaLaunchKernel", (9, 9), ts, dur, 1),
             r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":200,"dur":5,"args":{"correlation":1}"#,
         ]);
         let frames: &[&str] = if has_caller { &["outer", "cudaLaunchKernel"] } else { &["cudaLaunchKernel"] };
@@ -779,9 +700,11 @@ fn output_goes_where_links_lead() {
 #[test]
 fn families_that_are_there_cannot_be_made_again() {
     let (_folder, file) = scratch("mine.json", br#"{"nccl": ["volta"]}"#);
-    let output = run(&[&testdata("costs.json"), "--family-file", &file]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(stderr(&output).contains("there is a family nccl already; give yours another name"), "{}", stderr(&output));
+    refused(
+        &[&testdata("costs.json"), "--family-file", &file],
+        1,
+        "there is a family nccl already; give yours another name",
+    );
 }
 
 /// Names are whatever the writer of a trace wants, and a spreadsheet calculates cells that begin as formulas.
@@ -796,7 +719,7 @@ fn csv_can_be_guarded_against_formulas() {
     let query = "SELECT name, -5 AS n FROM slice WHERE name LIKE '=%'";
     let answer = |args: &[&str]| stdout(&run(args));
     let plain = answer(&[&trace, "--format", "csv"]);
-    assert!(plain.contains(",\"=cmd(1),a;cudaLaunchKernel\"\n"), "{plain}");
+    has(&plain, ",\"=cmd(1),a;cudaLaunchKernel\"\n");
     let guarded = answer(&[&trace, "--format", "csv", "--guard-csv"]);
     assert_eq!(guarded, plain.replace("\"=cmd", "\"'=cmd"));
     let rows = |csv: &str| csv.lines().nth(1).unwrap().to_owned();

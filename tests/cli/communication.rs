@@ -1,10 +1,8 @@
 //! What counts as communication, and what is said of it: copies that carry out collectives, the fastest of a size, kernels without a launch.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use serde_json::{Value, json};
 
-use crate::support::program::{run, stderr, stdout, testdata, trace_of};
+use crate::support::program::{has, json_of, run, stderr, stderr_of, stdout, testdata, trace_of};
 use crate::support::shared;
 
 /// A slice of the CPU, in whole µs.
@@ -23,15 +21,13 @@ fn call(id: u32, ts: u32) -> String {
 
 /// The answer for programs, of a trace of these events.
 fn answer(events: &[String], args: &[&str]) -> Value {
-    let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
-    let output = run(&[&[trace.as_str(), "--json"], args].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_str(&stdout(&output)).unwrap()
+    let (_folder, trace) = trace_of(&events);
+    json_of(&[&[trace.as_str(), "--json"], args].concat())
 }
 
 /// The same for people.
 fn text(events: &[String], args: &[&str]) -> String {
-    let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let (_folder, trace) = trace_of(&events);
     stdout(&run(&[&[trace.as_str()], args].concat()))
 }
 
@@ -85,22 +81,18 @@ fn copies_of_a_collective_are_collectives() {
     assert_eq!((&stack["messages"]["bandwidth"], &stack["messages"]["fastest_ns"]), (&Value::Null, &Value::Null));
     assert_eq!(answer(&events, &["--family", "copy-engine"])["stacks"][0]["count"], 2);
     // Each copy is an operation with its part of the size, which is 80 bytes.
-    let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let (_folder, trace) = trace_of(&events);
     let sizes = stdout(&run(&["sql", &trace, "SELECT bytes FROM collective", "--quiet"]));
     assert_eq!(sizes.lines().skip(1).collect::<Vec<_>>(), ["40"; 2]);
     let shown = text(&events, &["--kernel-name", "gemm"]);
-    assert!(
-        shown.contains("40.0 µs of 40.0 µs of communication is in kernels that are not asked for: copy-engine"),
-        "{shown}"
-    );
+    has(&shown, "40.0 µs of 40.0 µs of communication is in kernels that are not asked for: copy-engine");
 }
 
 /// In a file of several ranks an operator of another process has the id by chance.
 #[test]
 fn a_copy_of_another_process_is_none() {
-    let (_folder, trace) = trace_of(&copy_engine(8).iter().map(String::as_str).collect::<Vec<_>>());
-    let output = run(&[&trace]);
-    assert_eq!(output.status.code(), Some(3), "{}", stdout(&output));
+    let (_folder, trace) = trace_of(&copy_engine(8));
+    stderr_of(&[&trace], 3);
     // Rank 0's copies have ids of rank 3's records.
     let Some(shared) = shared() else { return };
     let merged = shared.join("traces/HPCTrainingExamples__ddp_rccl_merged_4ranks.json.gz");
@@ -155,17 +147,14 @@ fn the_fastest_is_that_of_the_whole_trace() {
 #[test]
 fn the_fastest_is_that_of_all_ranks() {
     let first: Vec<String> = all_reduces(true).into_iter().skip(6).collect();
-    let write = |events: &[String]| trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let write = |events: &[String]| trace_of(&events);
     let ((_first, first), (_second, second)) = (write(&first), write(&all_reduces(true)));
     let output = run(&[&first, &second, "--function-name", "step 2", "--json"]);
     let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let stack = &found["stacks"][0];
     assert_eq!((stack["count"].as_u64(), stack["messages"]["fastest_ns"].as_u64()), (Some(6), Some(10_000)));
     let shown = stdout(&run(&[&first, &second, "--function-name", "step 2"])).replace('\n', " ");
-    assert!(
-        shown.contains("size and number of ranks over 2 traces takes 10.0 µs: the rest is waiting for other ranks"),
-        "{shown}"
-    );
+    has(&shown, "size and number of ranks over 2 traces takes 10.0 µs: the rest is waiting for other ranks");
 }
 
 /// The kernel that was launched before the trace runs for 10 of 13 kernels' 860 µs (`testdata/README.md`).
@@ -181,7 +170,7 @@ fn kernels_without_a_launch_have_rows() {
     assert_eq!(cells, ["1", "10000", "10000", "", reason]);
     for form in ["table", "text"] {
         let shown = stdout(&run(&[&trace, "--format", form]));
-        assert!(shown.contains(reason), "{shown}");
+        has(&shown, reason);
     }
     // Five of 17, with 20.3 of 55.6 ms that nothing hides.
     let Some(shared) = shared() else { return };
@@ -286,7 +275,7 @@ fn no_collective_is_said_where_nothing_of_the_kind_is() {
         events.into_iter().filter(|event| !event.contains("nccl")).collect()
     };
     let run_of = |events: &[String]| {
-        let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+        let (_folder, trace) = trace_of(&events);
         run(&[&trace])
     };
     let possible = run_of(&without_nccl("dispatch"));
@@ -303,15 +292,11 @@ fn no_collective_is_said_where_nothing_of_the_kind_is() {
         "{shown}"
     );
     // In a part of a trace with other collectives, nothing of that kind was asked for: it is said what there is.
-    let (_folder, trace) =
-        trace_of(&unknown("send_tokens", "dispatch", &[]).iter().map(String::as_str).collect::<Vec<_>>());
+    let (_folder, trace) = trace_of(&unknown("send_tokens", "dispatch", &[]));
     let part = run(&[&trace, "--window-on", "kernel", "--start-ts", "100us", "--duration", "40us"]);
     assert_eq!(part.status.code(), Some(3), "{}", stdout(&part));
     let (out, err) = (stdout(&part), stderr(&part));
-    assert!(
-        err.contains("1 kernel ran in the window, no known collective among them, and 1 possibly communication"),
-        "{err}"
-    );
+    has(&err, "1 kernel ran in the window, no known collective among them, and 1 possibly communication");
     assert!(!out.contains("No collective ran") && out.contains("is possibly communication"), "{out}");
     let none = run_of(&without_nccl("step"));
     assert_eq!(none.status.code(), Some(3), "{}", stdout(&none));
@@ -349,7 +334,7 @@ fn collectives_are_not_the_problem_only_where_all_is_known() {
     let known = vec![call(1, 0), work(1, REDUCE, 100, 10), call(2, 10), work(2, "gemm", 490, 10)];
     let possible = [call(3, 20), work(3, "my_all_to_all_kernel(int*)", 200, 20)];
     let (idle, minor) = ("The GPU is idle for 9", "Collectives are not the problem: they take 10.0 µs (2.0 %).");
-    let of = |events: &[String]| trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let of = |events: &[String]| trace_of(&events);
     let (_folder, path) = of(&known);
     let text = stdout(&run(&[&path]));
     assert!(text.starts_with(&format!("{idle}6.0 % of 500.0 µs: ")) && text.contains(minor), "{text}");

@@ -1,13 +1,9 @@
 //! Config files: where they are found, which of their options apply, and the messages on those that are wrong.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use support::program::{program, run, stderr, stdout, testdata};
+use crate::support::program::{program, run, stderr, stdout, testdata};
 use tempfile::TempDir;
 
 /// A folder to run in, with this config file.

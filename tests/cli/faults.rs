@@ -1,10 +1,6 @@
 //! Writing that fails: the old file is unchanged, and nothing else remains.
 
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use support::program::{is_ignored, program, scratch, stderr, testdata};
+use crate::support::program::{is_ignored, program, scratch, stderr, testdata};
 
 /// Everything that writes a file: the arguments before its name.
 fn writers() -> Vec<Vec<String>> {

@@ -1,14 +1,10 @@
 //! The manual: its sections and examples, and the warnings of programs that show such pages, if they are installed.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::program::{run, stderr, stdout};
+use crate::support::program::{refused, run, stderr, stdout};
 
 /// All pages, by name.
 fn pages(folder: &Path) -> Vec<(String, PathBuf)> {
@@ -96,19 +92,13 @@ fn examples_are_laid_out() {
 
 #[test]
 fn write_errors_are_reported() {
-    let unknown = run(&["man", "sqll"]);
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(
-        stderr(&unknown).contains(
-            "no such command; the commands are ranks, what-if, part, records, record, hang, report, diff, sql"
-        ),
-        "{}",
-        stderr(&unknown)
+    refused(
+        &["man", "sqll"],
+        2,
+        "no such command; the commands are ranks, what-if, part, records, record, hang, report, diff, sql",
     );
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let output = run(&["man", "--dir", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("cannot be written"), "{}", stderr(&output));
+    refused(&["man", "--dir", file.to_str().unwrap()], 1, "cannot be written");
 }

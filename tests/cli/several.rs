@@ -1,13 +1,10 @@
 //! Several traces in one answer, and what a screen shows of it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+use crate::support::events::tied;
 
-use crate::support;
-
-use std::io::Write;
-
+use crate::support::pack::{gzip, tar_of_files};
+use crate::support::program::{has, program, run, run_json, scratch, stderr, stdout, testdata, trace_of};
 use serde_json::{Value, json};
-use support::program::{program, run, run_json, scratch, stderr, stdout, testdata, trace_of};
 
 /// The answer in JSON without the names of the traces.
 fn answer(args: &[&str]) -> Value {
@@ -40,11 +37,7 @@ fn folder() -> tempfile::TempDir {
 fn files_folders_patterns_and_archives_are_the_same() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let mut tar = tar::Builder::new(Vec::new());
-    for name in ["rank0.json", "rank1.json"] {
-        tar.append_path_with_name(path(name), name).unwrap();
-    }
-    let (_other, tar) = scratch("job.tar", &tar.into_inner().unwrap());
+    let (_other, tar) = scratch("job.tar", &tar_of_files(["rank0.json", "rank1.json"].map(path)));
     let files = answer(&[&path("rank0.json"), &path("rank1.json")]);
     assert_eq!(files["kernels_in_trace"], 26);
     assert_eq!(files["traces"].as_array().unwrap().len(), 2);
@@ -119,7 +112,7 @@ fn each_trace_has_its_own_window() {
     // Both second steps launch what takes 500 µs; the hour between the clocks is no window.
     let second = ["--function-name", "%train_step", "--index", "1"];
     let text = stdout(&run(&[&[path], &second[..]].concat()));
-    assert!(text.contains("\nOf 1.00 ms of GPU work on 2 GPUs, summed: GPU busy with any work 30.0 %,"), "{text}");
+    has(&text, "\nOf 1.00 ms of GPU work on 2 GPUs, summed: GPU busy with any work 30.0 %,");
     assert!(!text.contains("launched within"), "{text}");
     for (args, message) in [
         (&["--start-ts", "2ms", "--duration", "1ms"][..], "several traces have clocks of their own"),
@@ -143,16 +136,17 @@ fn what_cannot_be_read_is_named() {
     assert_eq!(run(&[path, "--strict"]).status.code(), Some(1));
     let near = run(&[&format!("{path}/rank7.json")]);
     assert_eq!(near.status.code(), Some(1));
-    assert!(stderr(&near).contains("there is no such file; near it: "), "{}", stderr(&near));
+    has(&stderr(&near), "there is no such file; near it: ");
     let none = tempfile::tempdir().unwrap();
-    let empty = run(&[none.path().to_str().unwrap()]);
-    assert!(stderr(&empty).contains("this folder has no traces"), "{}", stderr(&empty));
+    has(&stderr(&run(&[none.path().to_str().unwrap()])), "this folder has no traces");
     let typed = stderr(&run(&["dif", path, path]));
-    assert!(typed.contains("dif: there is no such file; is the command `diff` meant?"), "{typed}");
+    has(&typed, "dif: there is no such file; is the command `diff` meant?");
     let mistyped = stderr(&run(&[&format!("{path}/rank1.jsno")]));
-    assert!(mistyped.contains("rank1.jsno: there is no such file; near it: "), "{mistyped}");
-    let within = run(&[&testdata("two_matches.json"), "--kernel-name", "AllGather"]);
-    assert!(stderr(&within).contains("--kernel-name '*AllGather*' matches anywhere"), "{}", stderr(&within));
+    has(&mistyped, "rank1.jsno: there is no such file; near it: ");
+    has(
+        &stderr(&run(&[&testdata("two_matches.json"), "--kernel-name", "AllGather"])),
+        "--kernel-name '*AllGather*' matches anywhere",
+    );
     assert!(stderr(&run(&["help", "diff"])).is_empty());
     assert!(stdout(&run(&["help", "diff"])).contains("Two traces side by side"));
 }
@@ -171,17 +165,12 @@ fn all_libraries_are_asked_for_and_a_narrowed_answer_says_what_it_leaves_out() {
         .flat_map(|(id, name)| {
             let (call, start) = (id * 10, id * 1000);
             [
-                format!(
-                    r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":{call},"dur":2,"args":{{"correlation":{id}}}"#
-                ),
-                format!(
-                    r#""ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{start},"dur":{},"args":{{"correlation":{id}}}"#,
-                    id * 10
-                ),
+                tied("cuda_runtime", "cudaLaunchKernel", (9, 9), call, 2, id),
+                tied("kernel", name, (0, 7), start, id * 10, id),
             ]
         })
         .collect();
-    let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let (_folder, trace) = trace_of(&events);
     let all = answer(&[&trace]);
     assert_eq!(all["stacks"][0]["count"], 4);
     assert_eq!(all["stacks"][0]["messages"]["collectives"], json!({"all_reduce": 4}));
@@ -192,14 +181,10 @@ fn all_libraries_are_asked_for_and_a_narrowed_answer_says_what_it_leaves_out() {
     );
     let text = stdout(&run(&[&trace, "--family", "nccl,rccl"]));
     let want = "90.0 µs of 100.0 µs of communication is in kernels that are not asked for: custom-allreduce 90.0 µs.";
-    assert!(text.contains(want), "{text}");
-    assert!(
-        text.contains("100.0 % of the exposed time of the kernels asked for (10.0 µs) comes from one stack"),
-        "{text}"
-    );
+    has(&text, want);
+    has(&text, "100.0 % of the exposed time of the kernels asked for (10.0 µs) comes from one stack");
     assert!(!stdout(&run(&[&trace])).contains("asked for"));
-    let diff = run(&["diff", &trace, &trace, "--family", "nccl"]);
-    assert!(stderr(&diff).contains(want), "{}", stderr(&diff));
+    has(&stderr(&run(&["diff", &trace, &trace, "--family", "nccl"])), want);
 }
 
 /// A matrix product that communicates hides a collective as computation does, and is neither hidden nor exposed itself: 30 of 50 µs of the
@@ -217,7 +202,7 @@ fn products_that_communicate_are_said() {
         ([&json!(50_000), &json!(40_000), &json!(20_000)], &json!(40_000))
     );
     let said = "40.0 µs are matrix products that communicate themselves: neither hidden nor exposed.";
-    assert!(stdout(&run(&[&trace])).contains(said), "{}", stdout(&run(&[&trace])));
+    has(&stdout(&run(&[&trace])), said);
     assert_eq!(answer(&[&trace, "--family", "fused-gemm"])["stacks"][0]["count"], 1);
     let (_folder, without) = trace_of(&[call, collective]);
     assert!(!stdout(&run(&[&without])).contains("matrix products"), "{}", stdout(&run(&[&without])));
@@ -275,14 +260,12 @@ fn a_trace_beside_its_copy_counts_once() {
     let before = answer(&[path]);
     let trace = std::fs::read(testdata("costs.json")).unwrap();
     let copy = folder.path().join("rank0.json.gz");
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packed.write_all(&trace).unwrap();
-    std::fs::write(&copy, packed.finish().unwrap()).unwrap();
+    std::fs::write(&copy, gzip(&trace)).unwrap();
     let output = run_json(&[path]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let said = stderr(&output);
     assert!(said.contains("There twice, and counted once: ") && said.contains("rank0.json and "), "{said}");
-    assert!(said.contains("rank0.json.gz"), "{said}");
+    has(&said, "rank0.json.gz");
     assert_eq!(answer(&[path]), before);
     // Cut off after two thirds of its events.
     let cut = trace.len() * 2 / 3;

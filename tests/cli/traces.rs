@@ -1,10 +1,9 @@
 //! Traces as people have them, by many programs and with odd times (`testdata/traces`): what the first screen says of each.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use serde_json::Value;
 
-use crate::support::program::{run, stderr, stdout, testdata, trace_of};
+use crate::support::events::tied;
+use crate::support::program::{has, refused, run, stderr, stdout, testdata, trace_of};
 
 fn json(args: &[&str]) -> Value {
     let output = run(&[args, &["--json"]].concat());
@@ -47,19 +46,13 @@ fn numbers_in_annotations_fold_if_their_text_repeats() {
         let ts = id * 100;
         [
             format!(r#""ph":"X","cat":"user_annotation","name":"{annotation}","pid":1,"tid":1,"ts":{ts},"dur":50"#),
-            format!(
-                r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{},"dur":5,"args":{{"correlation":{id}}}"#,
-                ts + 10
-            ),
-            format!(
-                r#""ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":{},"dur":9,"args":{{"correlation":{id}}}"#,
-                ts + 20
-            ),
+            tied("cuda_runtime", "cudaLaunchKernel", (1, 1), ts + 10, 5, id),
+            tied("kernel", "ncclDevKernel_AllReduce", (0, 7), ts + 20, 9, id),
         ]
     };
     let names = ["microbatch 1 of 8", "microbatch 2 of 8", "fp8 gather"];
     let events: Vec<String> = (1..).zip(names).flat_map(|(id, name)| launch(id, name)).collect();
-    let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let (_folder, trace) = trace_of(&events);
     let found = json(&[&trace]);
     let frames = |stack: &Value| stack["frames"][0].as_str().unwrap().to_owned();
     let mut outermost: Vec<String> = found["stacks"].as_array().unwrap().iter().map(frames).collect();
@@ -78,7 +71,7 @@ fn a_kernel_without_a_time_changes_nothing() {
             assert_eq!(found["summary"][figure], control["summary"][figure], "{name}: {figure}");
         }
         let said = stderr(&run(&[&testdata(&format!("traces/{name}.json"))]));
-        assert!(said.contains("slices without a time that can be true"), "{said}");
+        has(&said, "slices without a time that can be true");
     }
     let said = stderr(&run(&[&testdata("traces/00_control.json")]));
     assert!(!said.contains("can be true"), "{said}");
@@ -88,21 +81,13 @@ fn a_kernel_without_a_time_changes_nothing() {
 #[test]
 fn a_call_far_longer_than_all_else_is_not_in_the_window() {
     for (dur, wall_us) in [(3_600_000_000_u64, 211), (300, 310)] {
-        let mut events = vec![format!(
-            r#""ph":"X","cat":"cuda_runtime","name":"cudaEventQuery","pid":1,"tid":1,"ts":10,"dur":{dur},"args":{{"correlation":99}}"#
-        )];
+        let mut events = vec![tied("cuda_runtime", "cudaEventQuery", (1, 1), 10, dur, 99)];
         for id in 0..4 {
             let ts = id * 50;
-            events.push(format!(
-                r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":2,"ts":{ts},"dur":5,"args":{{"correlation":{id}}}"#
-            ));
-            events.push(format!(
-                r#""ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":{},"dur":{},"args":{{"correlation":{id}}}"#,
-                ts + 20,
-                if id == 3 { 41 } else { 9 }
-            ));
+            events.push(tied("cuda_runtime", "cudaLaunchKernel", (1, 2), ts, 5, id));
+            events.push(tied("kernel", "ncclDevKernel_AllReduce", (0, 7), ts + 20, if id == 3 { 41 } else { 9 }, id));
         }
-        let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+        let (_folder, trace) = trace_of(&events);
         assert_eq!(json(&[&trace])["summary"]["wall_ns"], wall_us * 1_000, "{dur}");
     }
 }
@@ -173,11 +158,11 @@ fn files_of_other_programs_are_named() {
         assert!(said.contains(is) && said.contains(and) && !said.contains("ProfilerActivity"), "{name}: {said}");
     }
     let described = stdout(&run(&["describe", &testdata("traces/77_ascend_trace_view.json")]));
-    assert!(described.contains("a trace of Ascend's profiler"), "{described}");
+    has(&described, "a trace of Ascend's profiler");
     let cpu = r#""ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":5"#;
     let (_folder, trace) = trace_of(&[cpu]);
     let said = stderr(&run(&[&trace]));
-    assert!(said.contains("Was it recorded without ProfilerActivity.CUDA"), "{said}");
+    has(&said, "Was it recorded without ProfilerActivity.CUDA");
 }
 
 /// Two processes wrote one file: the second text begins after the end of the first, or is what an older and longer file left. The first is answered, and how much
@@ -193,7 +178,7 @@ fn two_traces_in_one_file_are_not_one() {
             "{name}"
         );
         let said = stderr(&run(&[&testdata(&format!("traces/{name}.json"))]));
-        assert!(said.contains("bytes after the end of the trace (another trace"), "{said}");
+        has(&said, "bytes after the end of the trace (another trace");
     }
     const MIXED: &str = "2 processes (1000, 2000) launch onto GPU 0";
     let said = |name: &str| stderr(&run(&[&testdata(&format!("traces/{name}.json"))]));
@@ -208,18 +193,14 @@ fn the_next_step_is_said() {
     let said = |name: &str| stderr(&run(&[&testdata(&format!("traces/{name}.json"))]));
     let merged = testdata("traces/83_text_pids_merged.json");
     let text = said("83_text_pids_merged");
-    assert!(
-        text.contains(&format!("2 processes launch kernels in this file: nccl-stacks ranks {merged} shows")),
-        "{text}"
-    );
+    has(&text, &format!("2 processes launch kernels in this file: nccl-stacks ranks {merged} shows"));
     assert_eq!(run(&["ranks", &merged]).status.code(), Some(0));
     assert!(said("31a_vllm_steps").contains("with_stack=True records them"));
     for name in ["00_control", "31c_vllm_steps_with_stack", "20_jax_gpu"] {
         let text = said(name);
         assert!(!text.contains("with_stack") && !text.contains("nccl-stacks ranks"), "{name}: {text}");
     }
-    let output = run(&["sql", &merged, "--query", "memory_stacks"]);
-    assert!(stderr(&output).contains("profile_memory=True"), "{}", stderr(&output));
+    has(&stderr(&run(&["sql", &merged, "--query", "memory_stacks"])), "profile_memory=True");
 }
 
 /// Copies that an operator of symmetric memory launches are its collective: 36 µs of barriers and 675 of copies in 4 ms. Copies of other operators are none.
@@ -263,7 +244,7 @@ fn threads_that_only_names_tell_apart_are_threads() {
     }
     assert_eq!(proto["stacks"][0]["frames"], json_of["stacks"][0]["frames"]);
     let described = stdout(&run(&["describe", &testdata("traces/70_control.pftrace")]));
-    assert!(described.contains("a trace of PyTorch's profiler in Perfetto's protobuf"), "{described}");
+    has(&described, "a trace of PyTorch's profiler in Perfetto's protobuf");
     let stacks = json(&[&testdata("traces/70_vllm_steps_with_stack.pftrace")]);
     assert_eq!(stacks["stacks"].as_array().unwrap().len(), 1);
 }
@@ -273,16 +254,13 @@ fn threads_that_only_names_tell_apart_are_threads() {
 fn numbers_that_start_elsewhere_lose() {
     let folder = testdata("traces/67_seq_restarted");
     let text = stdout(&run(&["ranks", &folder]));
-    assert!(
-        text.contains("Matched: 18 of 18 kernels with all ranks of their group, 18 by order, size and time"),
-        "{text}"
-    );
+    has(&text, "Matched: 18 of 18 kernels with all ranks of their group, 18 by order, size and time");
     let first = std::fs::read_to_string(format!("{folder}/rank0.json")).unwrap();
     let scratch = tempfile::tempdir().unwrap();
     std::fs::write(scratch.path().join("rank0.json"), first.replace("\"Seq\": 50", "\"Seq\": ")).unwrap();
     std::fs::copy(format!("{folder}/rank1.json"), scratch.path().join("rank1.json")).unwrap();
     let text = stdout(&run(&["ranks", scratch.path().to_str().unwrap()]));
-    assert!(text.contains("Matched: 18 of 18 kernels with all ranks of their group. Measured"), "{text}");
+    has(&text, "Matched: 18 of 18 kernels with all ranks of their group. Measured");
 }
 
 /// Two replicas in one folder have the same ranks: one is answered, and the other is named with its option.
@@ -300,16 +278,14 @@ fn replicas_in_one_folder_are_told_apart() {
     for ((own, other), (word, not)) in [(&first, ("DP-0", "DP-1")), (&second, ("DP-1", "DP-0"))] {
         assert!(own.contains(word) && other.contains(not) && !own.contains(not), "{own} {other}");
     }
-    let output = run(&["ranks", &folder, "--run", "3"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("--run 3: there are 2 runs in these files"), "{}", stderr(&output));
+    refused(&["ranks", &folder, "--run", "3"], 1, "--run 3: there are 2 runs in these files");
 }
 
 /// A batch of sends and receives has the size of what it sends, or receives if that is more.
 #[test]
 fn batches_of_messages_have_sizes() {
     let text = stdout(&run(&[&testdata("traces/38b_batch_p2p/rank0.json"), "--verbose"]));
-    assert!(text.contains("sendrecv of 16.78 MB each"), "{text}");
+    has(&text, "sendrecv of 16.78 MB each");
 }
 
 /// Files that are no trace are called what they are, with what to do.
@@ -324,8 +300,7 @@ fn text_that_cannot_be_read_is_named() {
         assert_eq!(output.status.code(), Some(1), "{name}: {said}");
         assert!(said.contains(is) && said.contains(and), "{name}: {said}");
     }
-    let output = run(&[&testdata("traces/17b_negative_ts.json")]);
-    assert!(stderr(&output).contains("the times of all events are negative"), "{}", stderr(&output));
+    has(&stderr(&run(&[&testdata("traces/17b_negative_ts.json")])), "the times of all events are negative");
 }
 
 /// Every command that `describe` recommends for a file answers on that file. That an operator's values or layouts do not differ is an answer, too, and so is the

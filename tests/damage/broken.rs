@@ -2,10 +2,6 @@
 //!
 //! The expected report is beside each file; it follows from what was done to the file, not from reading it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -15,7 +11,8 @@ use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::store::Store;
 use serde_json::Value;
 
-use support::program::{run, stderr, stdout, testdata, trace_of};
+use crate::support::pack::gunzip;
+use crate::support::program::{has, run, stderr, stderr_of, stdout, testdata, trace_of};
 
 /// The files and their expected reports.
 fn cases() -> Vec<(PathBuf, Value)> {
@@ -122,7 +119,7 @@ fn strict_loading_refuses_all_that_is_no_json() {
         let answer = run(&["sql", name, "SELECT 1", "--strict"]);
         assert_eq!(answer.status.success(), is_fine, "{name}: {}", stderr(&answer));
         if !is_fine {
-            assert!(stderr(&answer).contains("damaged, and --strict was given"), "{}", stderr(&answer));
+            has(&stderr(&answer), "damaged, and --strict was given");
             assert!(stdout(&answer).is_empty());
         }
         // The main job does not parse arguments that it does not need.
@@ -179,17 +176,14 @@ fn copies_of_a_damaged_trace_say_its_damage() {
     let [cut, repaired, exported, part] = ["cut.json", "repaired.json", "exported.json", "part.json"].map(path);
     let mut compared = 0;
     for trace in ["sglang_decode.json.gz", "ddp_backward.json.gz"] {
-        let mut whole = Vec::new();
-        let file = std::fs::File::open(testdata(trace)).unwrap();
-        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(file), &mut whole).unwrap();
+        let whole = gunzip(&std::fs::read(testdata(trace)).unwrap());
         for sixth in 1..6 {
             std::fs::write(&cut, &whole[..whole.len() * sixth / 6]).unwrap();
             let of_file = run(&[&cut, "--json"]);
             if of_file.status.code() != Some(6) || of_file.stdout.is_empty() {
                 continue;
             }
-            let done = run(&["repair", &cut, "--output", &repaired]);
-            assert_eq!(done.status.code(), Some(6), "{}", stderr(&done));
+            stderr_of(&["repair", &cut, "--output", &repaired], 6);
             let done = run(&["export", &cut, "--trace", &exported]);
             assert!(matches!(done.status.code(), Some(0 | 6)), "{}", stderr(&done));
             let done = run(&["part", &cut, "--output", &part]);

@@ -3,8 +3,6 @@
 //! The small traces are damaged at random, by a generator with a fixed seed, and loaded with all arguments; then the main job
 //! runs on them. Debug builds check every addition for overflow, so a number that is too large shows here too.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::io::Cursor;
 use std::path::Path;
 
@@ -21,10 +19,8 @@ use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
 
-use crate::support;
-
-use support::random::{Random, damage, rounds};
-use support::sound::check;
+use crate::support::random::{Random, damage, rounds};
+use crate::support::sound::check;
 
 fn ask(store: Store) {
     let database = Database::open(store).unwrap();

@@ -4,15 +4,17 @@
 //! Debug builds check every addition, so a number that is too large shows here, and count how often slices are looked at: four times as
 //! many events must not take sixteen times as many looks.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
 use crate::support::random::{is_long, rounds};
 
 use std::fmt::Write;
 use std::io::Cursor;
 use std::num::NonZero;
 
+use crate::support::facts::facts;
+use crate::support::hostile;
+use crate::support::program::{has, run, scratch, stderr_of};
+use crate::support::queries::ask_queries;
+use crate::support::sound::check;
 use nccl_stacks::answers::OnPage;
 use nccl_stacks::answers::cost::Order;
 use nccl_stacks::answers::diff::Diff;
@@ -41,11 +43,6 @@ use nccl_stacks::store::Store;
 use nccl_stacks::store::slices::Slices;
 use nccl_stacks::time::{Ns, TimeRule, Window};
 use proptest::prelude::*;
-use support::facts::facts;
-use support::hostile;
-use support::program::{run, scratch, stderr};
-use support::queries::ask_queries;
-use support::sound::check;
 
 fn load(text: &str, options: LoadOptions) -> Result<Store, Error> {
     let input = from_reader("hostile".to_owned(), None, Box::new(Cursor::new(text.as_bytes().to_vec())))?;
@@ -390,9 +387,8 @@ fn a_text_that_is_too_long_is_refused() {
     let error = load(&text, allow(text.len() - 1)).unwrap_err().to_string();
     assert!(error.ends_with(&format!("there are more than {} bytes of text", text.len() - 1)), "{error}");
     let (_folder, path) = scratch("trace.json", text.as_bytes());
-    let output = run(&[&path, "--max-bytes", "10k"]);
-    assert_eq!(output.status.code(), Some(1));
+    let said = stderr_of(&[&path, "--max-bytes", "10k"], 1);
     let message = "there are more than 10240 bytes of text. If the trace is fine and fits into memory, allow its size with --max-bytes SIZE";
-    assert!(stderr(&output).contains(&format!("error: {path}: {message}")), "{}", stderr(&output));
+    has(&said, &format!("error: {path}: {message}"));
     assert_eq!(run(&[&path, "--max-bytes", "1M", "--kernel-name", "*"]).status.code(), Some(3), "there are no kernels");
 }

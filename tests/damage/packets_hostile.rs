@@ -2,9 +2,6 @@
 //!
 //! The sizes are such that work which grows with their square would take minutes.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
 use crate::support::random::is_long;
 
 use std::io::{Cursor, Read};
@@ -18,11 +15,12 @@ use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::store::Store;
 
-use support::packets::{
+use crate::support::pack::{gzip, zlib};
+use crate::support::packets::{
     Message, Style, args, event, file, from_json, legacy, load_packets, named, packet, read, rows, track,
 };
-use support::program::{run, scratch, stderr, testdata};
-use support::sound::check;
+use crate::support::program::{has, run, scratch, stderr, stderr_of, testdata};
+use crate::support::sound::check;
 
 const MANY: u64 = 100_000;
 
@@ -71,26 +69,24 @@ fn the_list_ends_where_it_breaks() {
 
 #[test]
 fn an_answer_after_a_break_is_partial() {
-    let packets = from_json(&support::read_text(Path::new(&testdata("two_matches.json"))), Style::Plain);
+    let packets = from_json(&crate::support::read_text(Path::new(&testdata("two_matches.json"))), Style::Plain);
     let (start, rest) = packets.split_at(packets.len() - 1);
     let (start, rest) = (file(start), file(rest));
     let (_folder, path) = scratch("trace.pftrace", &[&start[..], b"\x00", &rest].concat());
-    let output = run(&[&path, "--no-interactive"]);
-    assert_eq!(output.status.code(), Some(6));
+    let output = stderr_of(&[&path, "--no-interactive"], 6);
     let said = format!(
         "Left out: everything after the byte where the list of packets breaks, at byte {} of the text",
         start.len()
     );
-    assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+    has(&output, &said);
 }
 
 #[test]
 fn a_damaged_list_without_a_whole_event_reports_its_offset() {
     let message = |bytes: &[u8]| {
         let (_folder, path) = scratch("trace.pftrace", bytes);
-        let output = run(&[&path, "--no-interactive"]);
-        assert_eq!(output.status.code(), Some(1));
-        stderr(&output)
+        let said = stderr_of(&[&path, "--no-interactive"], 1);
+        said
     };
     let instants = instants(1..3);
     let cut_short = [&b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..], &instants[..instants.len() - 1]].concat();
@@ -103,7 +99,7 @@ fn a_damaged_list_without_a_whole_event_reports_its_offset() {
     let broken = file(&[first.clone(), value().bytes(11, [0xff; 3]).number(10, 7).number(8, 1)]);
     let message = message(&broken);
     let offset = file(&[first]).len();
-    assert!(message.contains(&format!("the one at byte {offset} is not valid protobuf")), "{message}");
+    has(&message, &format!("the one at byte {offset} is not valid protobuf"));
 }
 
 /// Numbers, lengths and depths at the limits of what can be written.
@@ -136,12 +132,6 @@ fn edges() {
     assert_eq!(count(&store, Damage::EventWithoutTimestamp).0, 2);
 }
 
-fn zlib(bytes: &mut dyn Read) -> Vec<u8> {
-    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-    std::io::copy(bytes, &mut encoder).unwrap();
-    encoder.finish().unwrap()
-}
-
 /// A packet of some hundred KiB that expands to half a GiB of packets, and one with a packet that declares a length of a GiB.
 #[test]
 fn bombs_are_stopped() {
@@ -152,15 +142,14 @@ fn bombs_are_stopped() {
         (0..512).fold(Box::new(std::io::empty()) as Box<dyn Read>, |all, _| Box::new(all.chain(&unknown[..])));
     let zeros =
         zstd::encode_all((&b"\x0a\x80\x80\x80\x80\x04"[..]).chain(std::io::repeat(0).take(1 << 28)), 1).unwrap();
-    let bytes =
-        [start.clone(), file(&[value().bytes(50, zlib(&mut *bomb)), value().bytes(133, zeros)]), instants(2..3)];
+    let bytes = [start.clone(), file(&[value().bytes(50, zlib(&mut bomb)), value().bytes(133, zeros)]), instants(2..3)];
     let store = read(&bytes.concat(), ArgsWanted::All).unwrap();
     assert_eq!(times(&store), [1, 2]);
     assert_eq!(count(&store, Damage::PacketTooLong), (1, Some(start.len() as u64)));
     assert_eq!(count(&store, Damage::PacketSyntax).0, 1);
     let (_folder, path) = scratch("trace.pftrace", &bytes.concat());
     let said = stderr(&run(&["sql", &path, "select 1"]));
-    assert!(said.contains("packets longer than 256 MiB after decompression"), "{said}");
+    has(&said, "packets longer than 256 MiB after decompression");
 }
 
 /// What is compressed within the file counts as text of it, byte for byte.
@@ -168,7 +157,7 @@ fn bombs_are_stopped() {
 fn what_is_unpacked_is_limited() {
     let inside = instants(2..2000);
     let zstd = zstd::encode_all(&inside[..], 3).unwrap();
-    let packed = [value().bytes(50, zlib(&mut &inside[..])), value().bytes(133, zstd)];
+    let packed = [value().bytes(50, zlib(&inside[..])), value().bytes(133, zstd)];
     let bytes = [instants(1..2), file(&packed)].concat();
     let read_within = |text| {
         let input = from_reader("trace".to_owned(), None, Box::new(Cursor::new(bytes.clone()))).unwrap();
@@ -178,7 +167,7 @@ fn what_is_unpacked_is_limited() {
     let all = (bytes.len() + 2 * inside.len()) as u64;
     assert_eq!(read_within(all), Ok(1 + 2 * 1998));
     let refused = read_within(all - 1).unwrap_err();
-    assert!(refused.contains(&format!("more than {} bytes of text", all - 1)), "{refused}");
+    has(&refused, &format!("more than {} bytes of text", all - 1));
     assert!(!refused.contains("--"), "the library knows no flags: {refused}");
 }
 
@@ -218,12 +207,7 @@ fn names_do_not_add_up() {
 /// Nothing after a zlib stream can be read; gzip may have several members.
 #[test]
 fn what_follows_compressed_packets_is_damage() {
-    let gzip = |bytes: &[u8]| {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        std::io::copy(&mut &*bytes, &mut encoder).unwrap();
-        encoder.finish().unwrap()
-    };
-    let zlibs = [zlib(&mut &instants(1..2)[..]), zlib(&mut &instants(2..3)[..])].concat();
+    let zlibs = [zlib(&instants(1..2)[..]), zlib(&instants(2..3)[..])].concat();
     let gzips = [gzip(&instants(3..4)), gzip(&instants(4..5))].concat();
     let store = load_packets(&[value().bytes(50, zlibs), value().bytes(50, gzips)]);
     assert_eq!(times(&store), [1, 3, 4]);

@@ -3,8 +3,6 @@
 //! An input that once failed stays here under a name that says what was wrong with it: inline, or as a file in
 //! `tests/regressions/<check>/` if it is not text.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use crate::checks;
 use crate::support::random::rounds;
 

@@ -1,8 +1,6 @@
 //! Files of which nobody knows what is missing, or what is wrong: cut off, corrupt, with a checksum that does not match. This is said
 //! before the verdict, and the window of a file that ends early is limited to what survived.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::io::Write;
 use std::path::Path;
 
@@ -10,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use crate::support::program::{run, stderr, stdout, verdict_of};
+use crate::support::program::{has, run, stderr, stderr_of, stdout, stdout_of, verdict_of};
 use crate::support::{read_text, shared};
 
 /// Eight kernels on one stream, 90 µs each, every 100 µs from 100 µs on: all-reduces and products in turn. As Kineto writes it, the code that
@@ -88,8 +86,8 @@ fn the_window_of_a_file_that_is_cut_off_is_what_survived() {
             lines.next().unwrap().starts_with("Collectives take 270.0 µs of 490.0 µs (55.1 %), all of it exposed"),
             "{said}"
         );
-        assert!(said.contains("Of 490.0 µs: GPU busy 91.8 %, compute 36.7 %, collectives 55.1 %"), "{said}");
-        assert!(stderr(&output).contains("Lost in all: unknown"), "{}", stderr(&output));
+        has(&said, "Of 490.0 µs: GPU busy 91.8 %, compute 36.7 %, collectives 55.1 %");
+        has(&stderr(&output), "Lost in all: unknown");
         let (json, code) = answer(&path, &[]);
         assert_eq!(code, Some(6));
         let survived = json!({"start_ns": 100_000, "end_ns": 590_000});
@@ -151,11 +149,7 @@ fn a_checksum_that_does_not_match_is_said_before_the_verdict() {
         );
         let strict = run(&[&path, "--strict"]);
         assert_eq!((strict.status.code(), stdout(&strict).as_str()), (Some(1), ""));
-        assert!(
-            stderr(&strict).contains("a checksum does not match, so that any byte may be wrong"),
-            "{}",
-            stderr(&strict)
-        );
+        has(&stderr(&strict), "a checksum does not match, so that any byte may be wrong");
     }
 }
 
@@ -226,12 +220,10 @@ fn of_several_traces_the_damaged_one_is_named() {
         "{}",
         stdout(&diff)
     );
-    let same = run(&["diff", &whole, &whole]);
-    assert_eq!(same.status.code(), Some(0));
-    assert!(!stdout(&same).contains("cut off"), "{}", stdout(&same));
+    let same = stdout_of(&["diff", &whole, &whole]);
+    assert!(!same.contains("cut off"), "{same}");
     let page = folder.path().join("page.html");
-    let written = run(&[&cut, "--format", "html", "--output", page.to_str().unwrap()]);
-    assert_eq!(written.status.code(), Some(6), "{}", stderr(&written));
+    stderr_of(&[&cut, "--format", "html", "--output", page.to_str().unwrap()], 6);
     let page = std::fs::read_to_string(page).unwrap();
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
     assert!(at(CUT_OFF) < at("Collectives take 270.0 µs"));
@@ -278,19 +270,12 @@ fn why_nothing_is_found_is_said_of_all_traces() {
     let no_kernel = write(&folder, "rank0.json", text.replace(r#""cat": "kernel""#, r#""cat": "cpu_op""#).as_bytes());
     let no_collective = write(&folder, "rank1.json", text.replace("ncclDevKernel_AllReduce", "sum").as_bytes());
     let same = write(&folder, "rank2.json", text.replace(r#""cat": "kernel""#, r#""cat": "cpu_op""#).as_bytes());
-    let both = run(&[&no_kernel, &no_collective, &same, "--format", "json"]);
-    assert_eq!(both.status.code(), Some(3), "{}", stderr(&both));
-    let said = stderr(&both);
-    assert!(said.contains("Nothing found in 3 traces.\n"), "{said}");
-    assert!(said.contains(&format!("{no_kernel}, {same}: Nothing found: the trace has no GPU kernels.")), "{said}");
-    assert!(
-        said.contains(&format!("{no_collective}: Nothing found: 8 kernels ran in the window, no collective")),
-        "{said}"
-    );
-    let alike = run(&[&no_kernel, &same, "--format", "json"]);
-    assert!(
-        stderr(&alike).contains("In each of 2 traces: Nothing found: the trace has no GPU kernels."),
-        "{}",
-        stderr(&alike)
+    let said = stderr_of(&[&no_kernel, &no_collective, &same, "--format", "json"], 3);
+    has(&said, "Nothing found in 3 traces.\n");
+    has(&said, &format!("{no_kernel}, {same}: Nothing found: the trace has no GPU kernels."));
+    has(&said, &format!("{no_collective}: Nothing found: 8 kernels ran in the window, no collective"));
+    has(
+        &stderr(&run(&[&no_kernel, &same, "--format", "json"])),
+        "In each of 2 traces: Nothing found: the trace has no GPU kernels.",
     );
 }

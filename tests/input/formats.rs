@@ -1,18 +1,11 @@
 //! The registry of formats: files in formats that are known and not read are refused by name, with what to do instead.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::collections::BTreeSet;
-use std::io::{Cursor, Write};
+use std::io::Cursor;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use crate::support::pack::{gzip, zip_of};
+use crate::support::program::{has, scratch, stderr_of, testdata};
 use rusqlite::Connection;
-use support::program::{run, scratch, stderr, testdata};
-use zip::ZipWriter;
-use zip::write::SimpleFileOptions;
 
 use nccl_stacks::Error;
 use nccl_stacks::damage::Damage;
@@ -22,21 +15,6 @@ use nccl_stacks::load::{LoadOptions, Loaded, load_input};
 
 fn loaded(name: &str, bytes: Vec<u8>) -> Result<Loaded, Error> {
     load_input(from_reader(name.to_owned(), None, Box::new(Cursor::new(bytes)))?, LoadOptions::default(), |_| {})
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-fn zip_of(files: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, bytes) in files {
-        zip.start_file(*name, SimpleFileOptions::default()).unwrap();
-        zip.write_all(bytes).unwrap();
-    }
-    zip.finish().unwrap().into_inner()
 }
 
 /// A field of a protobuf message: a text or a message of less than 128 bytes.
@@ -145,13 +123,12 @@ fn every_format_that_is_not_read_has_a_sample() {
 fn the_program_says_it_too() {
     let (_, name, bytes, _) = samples().remove(0);
     let (_folder, path) = scratch(name, &bytes);
-    let output = run(&[&path]);
-    assert_eq!(output.status.code(), Some(1));
+    let said = stderr_of(&[&path], 1);
     let wanted = format!(
         "error: {path}: this is an XPlane profile (protobuf `XSpace`), which nccl-stacks does not read as a trace. JAX writes Chrome's JSON of the \
          same run, which can be read: `jax.profiler.trace(DIR, create_perfetto_trace=True)`"
     );
-    assert_eq!(stderr(&output).trim_end(), wanted);
+    assert_eq!(said.trim_end(), wanted);
 }
 
 /// Beside a trace they are files of the archive that are no traces, and no loss.
@@ -177,7 +154,7 @@ fn what_is_expected_is_what_the_lists_have() {
     let message = loaded("text", b"hello".to_vec()).unwrap_err().to_string();
     for format in formats() {
         if let Support::Read { expected, .. } = format.support {
-            assert!(message.contains(expected), "{message}");
+            has(&message, expected);
         }
     }
     let wanted = "text: this is not JSON. Expected a Chrome trace as the PyTorch profiler writes it (JSON with `traceEvents`, or a list of \

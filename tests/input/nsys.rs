@@ -1,14 +1,10 @@
 //! Exports of Nsight Systems: databases made here, with answers worked out by hand, and a real one against SQLite itself.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeMap;
-use std::io::{Cursor, Read, Write};
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use nccl_stacks::damage::Damage;
 use nccl_stacks::event::ArgValue;
 use nccl_stacks::input::from_reader;
@@ -19,9 +15,9 @@ use nccl_stacks::{Error, load};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::support;
-use support::packets::args;
-use support::program::{run, run_json, stacks, stderr, stdout, testdata};
+use crate::support::pack::{gunzip, gzip, tar_of};
+use crate::support::packets::args;
+use crate::support::program::{has, refused, run, run_json, stacks, stderr, stderr_of, stdout, testdata};
 
 /// When the recording started.
 const EPOCH: i64 = 1_700_000_000_000_000_000;
@@ -169,11 +165,11 @@ fn stacks_are_those_of_each_process() {
     assert_eq!(sorted_stacks(&output), their_stacks());
     let answer: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(answer["coverage"]["kernels"], 5, "{answer}");
-    assert!(stderr(&output).contains("Traces loaded: 2 (pid100, pid200)"), "{}", stderr(&output));
+    has(&stderr(&output), "Traces loaded: 2 (pid100, pid200)");
     let text = run(&[path.to_str().unwrap()]);
     let notes = stderr(&text);
-    assert!(notes.contains("4 of 5 kernels attributed: 3 by correlation, 1 by graph replay"), "{notes}");
-    assert!(notes.contains("1 kernel (100 ns), launched before recording began"), "{notes}");
+    has(&notes, "4 of 5 kernels attributed: 3 by correlation, 1 by graph replay");
+    has(&notes, "1 kernel (100 ns), launched before recording began");
 }
 
 #[test]
@@ -184,9 +180,9 @@ fn kernels_have_their_times_and_counts() {
     let table = stdout(&output);
     let all_reduce = table.lines().find(|line| line.contains("AllReduce")).unwrap();
     // 100 + 1000 + 200 + 400 + 950 ns, five of them, the mean, the median, least and most.
-    assert!(all_reduce.contains(",2650,5,530.0,400.0,100,1000,"), "{all_reduce}");
+    has(&all_reduce, ",2650,5,530.0,400.0,100,1000,");
     let gemm = table.lines().find(|line| line.contains("gemm(float*)")).unwrap();
-    assert!(gemm.contains(",1000,1,1000.0,1000.0,1000,1000,"), "{gemm}");
+    has(&gemm, ",1000,1,1000.0,1000.0,1000,1000,");
 }
 
 #[test]
@@ -240,8 +236,7 @@ fn ranges_are_windows() {
     let path = export(&folder, "report.sqlite", two_processes);
     let path = path.to_str().unwrap();
     // Process 200 has no such range: as in an archive, each trace needs one.
-    let output = run(&[path, "--function-name", "layer"]);
-    assert!(stderr(&output).contains("pid200: Nothing found: no CPU slice is named `layer`"), "{}", stderr(&output));
+    has(&stderr(&run(&[path, "--function-name", "layer"])), "pid200: Nothing found: no CPU slice is named `layer`");
     let only = export(&folder, "one.sqlite", |to| {
         two_processes(to);
         for table in ["CUPTI_ACTIVITY_KIND_KERNEL WHERE globalPid", "CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid"] {
@@ -254,28 +249,13 @@ fn ranges_are_windows() {
     }
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-fn tar_of(name: &str, bytes: &[u8]) -> Vec<u8> {
-    let mut tar = tar::Builder::new(Vec::new());
-    let mut header = tar::Header::new_gnu();
-    header.set_size(bytes.len() as u64);
-    header.set_mode(0o644);
-    tar.append_data(&mut header, name, bytes).unwrap();
-    tar.into_inner().unwrap()
-}
-
 /// Whatever is around it, and also through a pipe, where SQLite cannot seek.
 #[test]
 fn containers_change_nothing() {
     let folder = TempDir::new().unwrap();
     let path = export(&folder, "report.sqlite", two_processes);
     let bytes = std::fs::read(&path).unwrap();
-    let tar = tar_of("report.sqlite", &bytes);
+    let tar = tar_of(&[("report.sqlite", &bytes)]);
     let names =
         |store: &Store| -> Vec<String> { store.traces.iter().map(|trace| trace.name.clone().unwrap()).collect() };
     let slices = |store: &Store| -> Vec<(Ns, Ns, String)> {
@@ -319,8 +299,7 @@ fn an_only_process_may_say_its_rank() {
         two_processes(to);
     });
     assert_eq!(ranks(&two), Vec::<String>::new());
-    let output = run(&["ranks", two.to_str().unwrap()]);
-    assert!(stderr(&output).contains("pid100: neither its header"), "{}", stderr(&output));
+    has(&stderr(&run(&["ranks", two.to_str().unwrap()])), "pid100: neither its header");
 }
 
 /// That is what Nsight Systems records by default. It is what the GPU did, and its name says what to do.
@@ -338,8 +317,8 @@ fn a_graph_may_be_recorded_as_a_whole() {
         call(to, (60, 70, global(100, 100), 5, 7, None));
     });
     let output = run(&["sql", path.to_str().unwrap(), "--query", "kernels", "--format", "csv"]);
-    assert!(stdout(&output).contains(",300,1,300.0,300.0,300,300,"), "{}", stdout(&output));
-    assert!(stdout(&output).contains("CUDA graph, recorded as a whole"), "{}", stdout(&output));
+    has(&stdout(&output), ",300,1,300.0,300.0,300,300,");
+    has(&stdout(&output), "CUDA graph, recorded as a whole");
     let none = run(&[path.to_str().unwrap()]);
     assert_eq!(none.status.code(), Some(3), "{}", stderr(&none));
     assert!(stdout(&none).contains("--cuda-graph-trace=node"), "{}{}", stdout(&none), stderr(&none));
@@ -453,7 +432,7 @@ fn nonsense_is_left_out() {
     assert_eq!(store.kernels.len(), 1);
     let output = run_json(&[path.to_str().unwrap()]);
     assert_eq!(sorted_stacks(&output), [["open", "cudaLaunchKernelExC"]]);
-    assert!(stderr(&output).contains("Left out: slices of negative duration: 1\n"), "{}", stderr(&output));
+    has(&stderr(&output), "Left out: slices of negative duration: 1\n");
     assert_eq!(run(&[path.to_str().unwrap(), "--strict"]).status.code(), Some(1));
 }
 
@@ -592,14 +571,13 @@ fn other_databases_are_refused() {
     let what = "this is an SQLite database, but not an export of Nsight Systems: it has no table StringIds";
     assert!(message(&other).contains(what), "{}", message(&other));
     let ours = folder.path().join("ours.sqlite");
-    let output = run(&["export", &testdata("costs.json"), "--sqlite", ours.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stderr_of(&["export", &testdata("costs.json"), "--sqlite", ours.to_str().unwrap()], 0);
     assert!(message(&ours).contains("that nccl-stacks exported"), "{}", message(&ours));
     let empty = export(&folder, "empty.sqlite", |_| {});
     assert!(message(&empty).contains("neither GPU work nor NVTX ranges"), "{}", message(&empty));
     // In an archive it is a file that is no trace.
     let archive = folder.path().join("all.tar");
-    std::fs::write(&archive, tar_of("other.sqlite", &std::fs::read(&other).unwrap())).unwrap();
+    std::fs::write(&archive, tar_of(&[("other.sqlite", &std::fs::read(&other).unwrap())])).unwrap();
     let error = load(&archive, LoadOptions::default(), |_| {}).unwrap_err();
     assert!(matches!(error, Error::NoTraceInArchive { .. }), "{error}");
 }
@@ -659,7 +637,7 @@ fn damaged_databases_are_refused() {
     }
     assert!(failed > 10, "{failed}");
     // Single bytes, all over the file.
-    for at in (0..support::random::rounds(100)).map(|n| n * 7_919 % bytes.len()) {
+    for at in (0..crate::support::random::rounds(100)).map(|n| n * 7_919 % bytes.len()) {
         let mut broken = bytes.clone();
         broken[at] ^= 0x55;
         std::fs::write(&cut, &broken).unwrap();
@@ -677,12 +655,12 @@ fn commands_that_copy_events_refuse() {
     let out = out.to_str().unwrap();
     let repaired = run(&["repair", path, "-o", out]);
     let what = "this is an export of Nsight Systems; only JSON can be repaired";
-    assert!(stderr(&repaired).contains(what), "{}", stderr(&repaired));
+    has(&stderr(&repaired), what);
     let cut = run(&["export", path, "--trace", out]);
     let what = "a window of an export of Nsight Systems cannot be written as a trace";
-    assert!(stderr(&cut).contains(what), "{}", stderr(&cut));
+    has(&stderr(&cut), what);
     let limited = run(&[path, "--max-bytes", "1k"]);
-    assert!(stderr(&limited).contains("more than 1024 bytes of text"), "{}", stderr(&limited));
+    has(&stderr(&limited), "more than 1024 bytes of text");
     assert!([repaired, cut, limited].iter().all(|output| output.status.code() != Some(0)));
 }
 
@@ -692,7 +670,7 @@ type Row = (String, i64, i64, i64, i64);
 /// A real export of two processes: the kernels as SQLite itself sums them up, 64 of 66 with their launch, and ranges around them.
 #[test]
 fn a_real_export() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let packed = shared.join("records/nsys/mfu_2gpu_before.sqlite.gz");
     if !packed.exists() {
         let _ = writeln!(std::io::stderr(), "SKIPPED: no {}", packed.display());
@@ -700,9 +678,7 @@ fn a_real_export() {
     }
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("report.sqlite");
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(&packed).unwrap()).read_to_end(&mut bytes).unwrap();
-    std::fs::write(&path, bytes).unwrap();
+    std::fs::write(&path, gunzip(&std::fs::read(&packed).unwrap())).unwrap();
     let connection = Connection::open(&path).unwrap();
     let sql = "SELECT value, count(*), sum(end - start), min(end - start), max(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL \
                JOIN StringIds ON id = demangledName GROUP BY value ORDER BY value";
@@ -735,15 +711,14 @@ fn ranks_of_processes_are_given() {
     let path = export(&folder, "report.sqlite", two_processes);
     let (path, page) = (path.to_str().unwrap(), folder.path().join("page.html"));
     let query = "SELECT rank, trace FROM rank ORDER BY rank";
-    let unknown = run(&["sql", path, query]);
-    assert_eq!(unknown.status.code(), Some(1));
-    assert!(stderr(&unknown).contains("--rank RANK=TRACE says which rank a trace is"), "{}", stderr(&unknown));
+    refused(&["sql", path, query], 1, "--rank RANK=TRACE says which rank a trace is");
     let given = ["--rank", "3=pid100", "--rank", "1=pid200"];
     let known = run(&[&["sql", path], &given[..], &[query]].concat());
     assert_eq!(stdout(&known), "\"rank\",\"trace\"\n1,\"pid200\"\n3,\"pid100\"\n", "{}", stderr(&known));
-    let wrong = run(&["sql", path, "--rank", "0=pid300", query]);
-    assert!(stderr(&wrong).contains("--rank 0=pid300: no such trace is among those given"), "{}", stderr(&wrong));
-    let report = run(&[&["report", path, "-o", page.to_str().unwrap()], &given[..]].concat());
-    assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
+    has(
+        &stderr(&run(&["sql", path, "--rank", "0=pid300", query])),
+        "--rank 0=pid300: no such trace is among those given",
+    );
+    stderr_of(&[&["report", path, "-o", page.to_str().unwrap()], &given[..]].concat(), 0);
     assert!(std::fs::read_to_string(page).unwrap().contains("pid200"));
 }

@@ -3,18 +3,12 @@
 //! The comparison is bit for bit, with the load option that converts microseconds as Perfetto does. Any other difference of the
 //! default load, which uses the exact digits, must come from that rounding alone.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
-)]
-
-use crate::support;
 use crate::support::random::is_long;
 
 use std::collections::HashMap;
 use std::path::Path;
 
+use crate::support::slices::slice_row;
 use nccl_stacks::damage::{DESCRIPTIONS, Damage};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::id::{SliceId, ThreadId};
@@ -22,7 +16,6 @@ use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::store::Store;
 use nccl_stacks::store::tracks::Owner;
 use nccl_stacks::time::TimeRule;
-use support::slices::slice_row;
 
 fn load_with(path: &Path, time: TimeRule) -> Store {
     load(path, LoadOptions { time, args: ArgsWanted::COLLECTIVES, ..LoadOptions::default() }, |_| {}).unwrap().store
@@ -30,7 +23,7 @@ fn load_with(path: &Path, time: TimeRule) -> Store {
 
 fn compare_slices(name: &str, store: &Store, csv: &str) {
     let mut rows = 0;
-    for (row, mut want) in support::csv_rows(csv).enumerate() {
+    for (row, mut want) in crate::support::csv_rows(csv).enumerate() {
         let slice = SliceId::of_row(row);
         want.remove(8); // utid: a number without meaning outside of its trace_processor
         let mut got = slice_row(store, slice);
@@ -52,7 +45,7 @@ fn compare_flows(name: &str, store: &Store, csv: Option<&str>) {
     let got: Vec<(usize, usize, usize, u64)> =
         (0..flows.len()).map(|i| (i, flows.slice_out[i].row(), flows.slice_in[i].row(), flows.trace_id[i])).collect();
     let want: Vec<(usize, usize, usize, u64)> = csv.map_or_else(Vec::new, |csv| {
-        let rows = support::csv_rows(csv).map(|row| {
+        let rows = crate::support::csv_rows(csv).map(|row| {
             let slice = |i: usize| row[i].as_ref().unwrap().parse().unwrap();
             (slice(0), slice(1), slice(2), row[3].as_ref().unwrap().parse().unwrap())
         });
@@ -62,7 +55,7 @@ fn compare_flows(name: &str, store: &Store, csv: Option<&str>) {
 }
 
 fn compare_summary(name: &str, store: &Store, csv: &str) {
-    let row = support::csv_rows(csv).next().unwrap();
+    let row = crate::support::csv_rows(csv).next().unwrap();
     let want = |i: usize| row[i].as_ref().map(|n| n.parse::<i64>().unwrap());
     let slices = &store.slices;
     assert_eq!(Some(slices.len() as i64), want(0), "{name}: slices");
@@ -78,7 +71,7 @@ fn compare_summary(name: &str, store: &Store, csv: &str) {
 }
 
 fn compare_stats(name: &str, store: &Store, csv: &str) {
-    let want: HashMap<String, u64> = support::csv_rows(csv)
+    let want: HashMap<String, u64> = crate::support::csv_rows(csv)
         .map(|row| (row[0].clone().unwrap(), row[2].as_ref().unwrap().parse().unwrap()))
         .collect();
     for name_there in want.keys() {
@@ -96,12 +89,12 @@ fn compare_stats(name: &str, store: &Store, csv: &str) {
 
 #[test]
 fn equal_to_trace_processor_bit_for_bit() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let (mut compared, mut slices, mut without) = (0, 0, 0);
-    for (name, path) in &support::real_traces(&shared) {
+    for (name, path) in &crate::support::real_traces(&shared) {
         let oracle = |end: &str| {
             let file = shared.join("oracle").join(format!("{name}.{end}"));
-            file.exists().then(|| support::read_text(&file))
+            file.exists().then(|| crate::support::read_text(&file))
         };
         let Some(summary) = oracle("summary.csv") else {
             without += 1;
@@ -129,18 +122,18 @@ fn equal_to_trace_processor_bit_for_bit() {
 /// the rows of `args`, which also name source files, and Perfetto's numbers of tracks.
 #[test]
 fn packets_are_loaded_as_by_trace_processor() {
-    let Some(shared) = support::shared() else { return };
-    let traces = support::packet_traces(&shared);
+    let Some(shared) = crate::support::shared() else { return };
+    let traces = crate::support::packet_traces(&shared);
     assert!(traces.len() >= 2, "only {} traces", traces.len());
     for (name, path) in &traces {
-        let oracle = |end: &str| support::read_text(&shared.join("oracle").join(format!("{name}.{end}")));
+        let oracle = |end: &str| crate::support::read_text(&shared.join("oracle").join(format!("{name}.{end}")));
         for wanted in [ArgsWanted::All, ArgsWanted::COLLECTIVES] {
             let options = LoadOptions { args: wanted, ..LoadOptions::default() };
             let store = load(path, options, |_| {}).unwrap().store;
             compare_summary(name, &store, &oracle("summary.csv"));
             compare_stats(name, &store, &oracle("stats.csv"));
             compare_slices(name, &store, &oracle("slice.csv.gz"));
-            let row = support::csv_rows(&oracle("summary.csv")).next().unwrap();
+            let row = crate::support::csv_rows(&oracle("summary.csv")).next().unwrap();
             let with_slices: std::collections::HashSet<ThreadId> =
                 store.slices.ids().filter_map(|slice| store.thread_of(slice)).collect();
             assert_eq!(Some(with_slices.len().to_string()), row[5], "{name}: threads");
@@ -169,13 +162,13 @@ fn rounded_as_perfetto_does(text: &str, moved: &mut u64) -> String {
 /// rounded in the file beforehand, the exact load equals Perfetto completely.
 #[test]
 fn exact_times_differ_by_rounding_alone() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let mut report = Vec::new();
-    for (name, path) in &support::real_traces(&shared) {
+    for (name, path) in &crate::support::real_traces(&shared) {
         let perfetto = load_with(path, TimeRule::Perfetto);
         let exact = load_with(path, TimeRule::Exact);
         let mut moved = 0;
-        let text = rounded_as_perfetto_does(&support::read_text(path), &mut moved);
+        let text = rounded_as_perfetto_does(&crate::support::read_text(path), &mut moved);
         let input =
             nccl_stacks::input::from_reader(name.clone(), None, Box::new(std::io::Cursor::new(text.into_bytes())))
                 .unwrap();

@@ -1,10 +1,5 @@
 //! Perfetto's protobuf loads like the same trace in JSON; damage to it is counted and never panics.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
-use std::io::Write;
 use std::path::Path;
 
 use nccl_stacks::damage::Damage;
@@ -14,27 +9,16 @@ use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
 use proptest::prelude::*;
 
-use support::packets::{
+use crate::support::pack::{gzip, zlib};
+use crate::support::packets::{
     Message, Style, args, event, file, flow_rows, from_json, load_packets, named, packet, read, rows, thread, track,
 };
-use support::program::{run, scratch, stderr, stdout, testdata};
-use support::random::{Random, damage};
-use support::sound::check;
+use crate::support::program::{has, refused, run, scratch, stderr, stdout, stdout_of, testdata};
+use crate::support::random::{Random, damage};
+use crate::support::sound::check;
 
 fn json(name: &str) -> String {
-    support::read_text(Path::new(&testdata(name)))
-}
-
-fn zlib(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
+    crate::support::read_text(Path::new(&testdata(name)))
 }
 
 /// All ways in which the packets of a trace may be compressed.
@@ -46,20 +30,19 @@ fn packings(packets: &[Message]) -> Vec<Vec<u8>> {
         file(&[first, second].map(|half| Message::default().bytes(field, pack(&file(half)))))
     };
     let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 3).unwrap();
-    vec![inside(50, &zlib), inside(50, &gzip), inside(133, &zstd), gzip(&plain), zstd(&plain), plain]
+    vec![inside(50, &|bytes| zlib(bytes)), inside(50, &gzip), inside(133, &zstd), gzip(&plain), zstd(&plain), plain]
 }
 
 /// The whole answer of the program: kernels, launches, their callers, times and collective info.
 #[test]
 fn the_answer_is_that_of_the_same_trace_in_json() {
     for name in ["costs.json", "two_matches.json", "overlap_pdl.json", "forward_backward.json", "flow_only.json"] {
-        let want = run(&[&testdata(name), "--no-interactive"]);
-        assert_eq!(want.status.code(), Some(0), "{name}: {}", stderr(&want));
+        let text = stdout_of(&[&testdata(name), "--no-interactive"]);
         for style in [Style::Plain, Style::Incremental, Style::Legacy] {
             for (number, bytes) in packings(&from_json(&json(name), style)).iter().enumerate() {
                 let (_folder, path) = scratch("trace.pftrace", bytes);
                 let got = run(&[&path, "--no-interactive"]);
-                assert_eq!(stdout(&got), stdout(&want), "{name} {style:?} {number}: {}", stderr(&got));
+                assert_eq!(stdout(&got), text, "{name} {style:?} {number}: {}", stderr(&got));
             }
         }
     }
@@ -358,7 +341,7 @@ fn a_trace_without_events_says_why() {
     let error = read(&bytes, ArgsWanted::All).unwrap_err();
     let want = "none of its 2 packets is a track event that can be shown; \
         there are 1 packets on a clock that no snapshot relates to the trace's clock";
-    assert!(error.contains(want), "{error}");
+    has(&error, want);
 }
 
 #[test]
@@ -475,12 +458,10 @@ fn lengths_may_lie() {
 fn it_cannot_be_cut() {
     let (folder, path) = scratch("trace.pftrace", &file(&from_json(&json("two_matches.json"), Style::Plain)));
     let out = folder.path().join("out.json");
-    let output = run(&["export", &path, "--trace", out.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("cannot be written as a trace. --sqlite exports the whole trace"),
-        "{}",
-        stderr(&output)
+    refused(
+        &["export", &path, "--trace", out.to_str().unwrap()],
+        1,
+        "cannot be written as a trace. --sqlite exports the whole trace",
     );
     assert!(!out.exists());
     // The first bytes decide that: loading this one would fail.

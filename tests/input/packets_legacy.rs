@@ -1,19 +1,15 @@
 //! Perfetto's protobuf as older tools and Chrome write it: phases of JSON, interned names, and older arguments.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use nccl_stacks::damage::Damage;
 use nccl_stacks::event::{ArgValue, ArgsWanted, HeaderField};
 use nccl_stacks::id::SliceId;
 use nccl_stacks::store::Store;
 use nccl_stacks::time::Ns;
 
-use support::packets::{
+use crate::support::packets::{
     Message, args, event, file, flow_rows, legacy, load_packets, named, packet, read, rows, thread, track,
 };
-use support::sound::check;
+use crate::support::sound::check;
 
 fn value() -> Message {
     Message::default()

@@ -4,9 +4,6 @@
 //! Which events are whole is known because the damage is done here; another JSON parser finds their offsets.
 //! `NCCL_STACKS_TEST_ROUNDS` times 300 is how many damaged texts are made.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
 use crate::support::random::{is_long, rounds};
 
 use std::collections::BTreeMap;
@@ -14,6 +11,7 @@ use std::io::{Cursor, Read, Write};
 use std::num::NonZero;
 use std::path::Path;
 
+use crate::support::random::Random;
 use nccl_stacks::damage::{Damage, DamageReport};
 use nccl_stacks::event::{ArgsWanted, Event};
 use nccl_stacks::input::from_reader;
@@ -22,7 +20,6 @@ use nccl_stacks::input::json::{Collect, Division, Reader};
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::time::TimeRule;
 use serde::de::IgnoredAny;
-use support::random::Random;
 
 /// The events, by offset.
 type Found = BTreeMap<usize, String>;
@@ -354,9 +351,9 @@ fn traces() -> Vec<(String, Vec<u8>)> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
     let small =
         ["ddp_backward.json.gz", "sglang_decode.json.gz", "costs.json"].map(|name| (name.to_owned(), own.join(name)));
-    let real = support::shared().map(|shared| support::real_traces(&shared)).unwrap_or_default();
+    let real = crate::support::shared().map(|shared| crate::support::real_traces(&shared)).unwrap_or_default();
     let all = small.into_iter().chain(real);
-    all.map(|(name, path)| (name, support::read_text(&path).into_bytes())).collect()
+    all.map(|(name, path)| (name, crate::support::read_text(&path).into_bytes())).collect()
 }
 
 #[test]
@@ -406,13 +403,13 @@ fn ends(text: &[u8]) -> Vec<usize> {
 /// Whatever remains of a file, all events that are wholly in it are read, and the report says where it breaks off.
 #[test]
 fn wherever_a_trace_is_cut_off_what_is_before_is_read() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     // All of 1 to 99 % where many runs are requested.
     let step = if is_long() { 1 } else { 33 };
     let mut cuts = 0;
     for name in CUT {
         let path = shared.join("traces").join(format!("{name}.json.gz"));
-        let text = support::read_text(&path).into_bytes();
+        let text = crate::support::read_text(&path).into_bytes();
         let packed = std::fs::read(&path).unwrap();
         let ends = ends(&text);
         assert!(ends.len() > 100, "{name}");

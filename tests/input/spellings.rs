@@ -1,16 +1,12 @@
 //! One trace in several spellings: numbers as JSON or as text, times in microseconds or nanoseconds. What is asked has the same answer.
 //! The traces are those of `testdata/README.md`, respelled here by way of `serde_json`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
+use crate::support::program::{run, run_json, scratch, stderr, stderr_of, stdout, testdata};
 use nccl_stacks::damage::Damage;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::store::Store;
 use nccl_stacks::time::{Ns, TimeRule};
 use serde_json::{Value, json};
-use support::program::{run, run_json, scratch, stderr, stdout, testdata};
 
 fn read(name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(testdata(name)).unwrap()).unwrap()
@@ -132,8 +128,7 @@ fn times_may_be_nanoseconds() {
         let cut = |trace: &str, unit: &[&str]| {
             let cut = folder.path().join(format!("cut_{}.json", unit.len())).to_string_lossy().into_owned();
             let window = ["--start-ts", "1ms", "--duration", "9ms"];
-            let output = run(&[&["export", trace, "--trace", &cut][..], &window, unit].concat());
-            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            stderr_of(&[&["export", trace, "--trace", &cut][..], &window, unit].concat(), 0);
             answer(&[&[&cut as &str][..], unit].concat())
         };
         assert_eq!(cut(&file, &["--ts-unit", "ns"]), cut(&testdata(name), &[]), "{name}");
@@ -151,8 +146,7 @@ fn cuts_keep_events_without_a_table_by_their_time() {
     let (folder, file) = scratch("trace.json", trace.to_string().as_bytes());
     let cut = folder.path().join("cut.json").to_string_lossy().into_owned();
     let args = ["export", &file, "--trace", &cut, "--start-ts", "1000", "--duration", "2us", "--ts-unit", "ns"];
-    let output = run(&args);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stderr_of(&args, 0);
     let kept: Value = serde_json::from_slice(&std::fs::read(&cut).unwrap()).unwrap();
     let counters = kept["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "C");
     assert_eq!(counters.map(|event| event["ts"].as_i64().unwrap()).collect::<Vec<_>>(), [1500]);

@@ -1,9 +1,6 @@
 //! Neither the number of threads nor the division of the text among them changes the result, and the result
 //! equals that of an independent JSON parser.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
 use crate::support::random::rounds;
 
 use std::io::Cursor;
@@ -12,6 +9,8 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use crate::support::facts::facts;
+use crate::support::random::{Random, damage};
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::attribution::{AttributionOptions, Attributor, launches};
@@ -21,8 +20,6 @@ use nccl_stacks::event::ids::{EventIds, PythonCaller};
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load, load_input};
 use nccl_stacks::store::Store;
-use support::facts::facts;
-use support::random::{Random, damage};
 
 fn read(bytes: &[u8], args: ArgsWanted, threads: usize, chunk: usize) -> Result<Store, String> {
     let (threads, chunk) = (NonZero::new(threads), NonZero::new(chunk));
@@ -51,7 +48,7 @@ fn testdata() -> Vec<Vec<u8>> {
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let traces = files.iter().filter(|file| file.to_str().is_some_and(|name| name.contains(".json")));
-    traces.map(|file| support::read_text(file).into_bytes()).collect()
+    traces.map(|file| crate::support::read_text(file).into_bytes()).collect()
 }
 
 #[test]
@@ -189,8 +186,8 @@ fn attribution_is_the_same_in_threads() {
 
 #[test]
 fn real_traces_read_the_same() {
-    let Some(shared) = support::shared() else { return };
-    for (name, path) in support::real_traces(&shared) {
+    let Some(shared) = crate::support::shared() else { return };
+    for (name, path) in crate::support::real_traces(&shared) {
         let facts_with = |threads| {
             let options =
                 LoadOptions { args: ArgsWanted::COLLECTIVES, threads: NonZero::new(threads), ..LoadOptions::default() };

@@ -1,7 +1,5 @@
 //! The report as an HTML page, in a browser: what it shows, what it does, and what it must not do.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 mod browser;
 mod compare;
 mod hang;

@@ -1,14 +1,14 @@
 //! The pages that the tests look at, each written once by the program, and what is packed into them.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use base64::Engine;
 use serde_json::Value;
 
-use crate::support::program::{run, stderr, stdout};
+use crate::support::pack::gunzip;
+use crate::support::program::{run, stderr, stderr_of, stdout};
 use crate::support::random::is_long;
 
 /// A kind of page: its name, the command without `--format html`, with `testdata/` before what is a file of it, the command that gives its first
@@ -141,8 +141,7 @@ pub(crate) fn write(name: &str, command: &[&str], code: i32) -> PathBuf {
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join(format!("{name}.html"));
     let _ = std::fs::remove_file(&path);
-    let output = run(&[command, &["--output", path.to_str().unwrap()]].concat());
-    assert_eq!(output.status.code(), Some(code), "{command:?}: {}", stderr(&output));
+    stderr_of(&[command, &["--output", path.to_str().unwrap()]].concat(), code);
     path
 }
 
@@ -155,10 +154,7 @@ pub(crate) fn packed(page: &Path) -> Value {
 
 /// What is packed with gzip and base64.
 pub(crate) fn unpack(packed: &Value) -> Vec<u8> {
-    let bytes = base64::engine::general_purpose::STANDARD.decode(packed.as_str().unwrap()).unwrap();
-    let mut unpacked = Vec::new();
-    flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut unpacked).unwrap();
-    unpacked
+    gunzip(&base64::engine::general_purpose::STANDARD.decode(packed.as_str().unwrap()).unwrap())
 }
 
 /// A document of a page.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::page::pages::{kind, packed};
 use crate::page::tab::open_at;
-use crate::support::program::{run, stdout};
+use crate::support::program::{has, run, stdout};
 use nccl_stacks::document::format::duration;
 use nccl_stacks::time::Ns;
 
@@ -21,7 +21,7 @@ fn a_rerun_is_beside_the_recording() {
     let saves = lengths["answers"][0]["saves_ns"].as_i64().unwrap();
     let help = tab.text("document.querySelector('#timeline details').textContent");
     let wanted = format!("With “{rule}” the job ends {} earlier.", duration(Ns(saves)));
-    assert!(help.contains(&wanted), "{help}");
+    has(&help, &wanted);
 
     let trace: Value = serde_json::from_str(&answer(&["--format", "perfetto"])).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();

@@ -6,7 +6,7 @@ use crate::answers::ranks_forms::written;
 use crate::job::{How, Job, Late, Offsets, When};
 use crate::page::pages::{document, kind, packed, write};
 use crate::page::tab::{Tab, open, open_at};
-use crate::support::program::{run, stderr, stdout};
+use crate::support::program::{has, run, stderr, stdout};
 
 const CANVAS: &str = "document.querySelector('#timeline canvas')";
 
@@ -87,7 +87,7 @@ fn the_time_of_the_trace_is_copied() {
     );
     let origin = tab.text("document.querySelector('#timeline .origin').textContent");
     let start = packed(&kind("trace").page())["timelines"][0]["origin_ns"].take();
-    assert!(origin.contains(&format!("({} ns)", start.as_str().unwrap())), "{origin}");
+    has(&origin, &format!("({} ns)", start.as_str().unwrap()));
     tab.assert_quiet();
 }
 

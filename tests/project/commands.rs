@@ -5,8 +5,6 @@
 //! (`console`) are run by `sessions_print_what_is_shown`. What not every machine can run says so in the page's source, on the same line or above
 //! the block or paragraph: `<!-- not run: needs GPUs -->`. These are counted below.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;

@@ -1,7 +1,5 @@
 //! The manifests: that each dependency is used, that unusual licences are named, and that everything has one version.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;

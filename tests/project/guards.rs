@@ -1,8 +1,6 @@
 //! Rules about the project itself that a review would otherwise have to enforce: which module may use which, and that the
 //! documentation shows what the program does.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! The critical path of each rank alone, in the main answer.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -19,7 +17,7 @@ use nccl_stacks::time::{Ns, Window};
 use serde_json::Value;
 
 use super::real::pattern;
-use crate::support::program::{run, stderr, stdout, trace_of, verdict_of};
+use crate::support::program::{has, run, stderr, stdout, trace_of, verdict_of};
 use crate::support::{csv_rows, shared};
 
 const LAUNCH: &str = r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":TS,"dur":10,"args":{"correlation":ID}"#;
@@ -35,7 +33,7 @@ fn kernel(id: u32, (name, stream): (&str, u32), ts: u32, dur: u32) -> String {
 }
 
 fn answer(events: &[String]) -> Value {
-    let (_folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let (_folder, path) = trace_of(&events);
     let output = run(&[&path, "--json", "--sort", "critical"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)))
@@ -53,10 +51,7 @@ fn what_holds_a_rank_adds_up() {
     );
     assert_eq!(found["stacks"][0]["cost"]["critical_ns"], 100_000);
     let verdict = verdict_of(&found);
-    assert!(
-        verdict.contains("Of the critical path of each rank alone (165.0 µs) these kernels are 60.6 % (100.0 µs)."),
-        "{verdict}"
-    );
+    has(&verdict, "Of the critical path of each rank alone (165.0 µs) these kernels are 60.6 % (100.0 µs).");
 }
 
 /// In `ranks`, where no other rank is. With launches of half the length everything comes 5 us earlier; half of the kernel is 25 us; and without the collective
@@ -64,7 +59,7 @@ fn what_holds_a_rank_adds_up() {
 #[test]
 fn reruns_say_what_holds_a_rank_without_others() {
     let events = [launch(1, 0), launch(2, 10), kernel(1, REDUCE, 15, 100), kernel(2, ("gemm", 7), 115, 50)];
-    let (_folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let (_folder, path) = trace_of(&events);
     let output = run(&["ranks", "--json", "--rank", &format!("0={path}"), &path]);
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
     let said = answer["verdict"][0].as_str().unwrap();
@@ -77,7 +72,7 @@ fn reruns_say_what_holds_a_rank_without_others() {
     let text = stdout(&run(&["ranks", "--rank", &format!("0={path}"), &path]));
     let row = text.lines().find(|line| line.starts_with("    0 ")).unwrap_or_else(|| panic!("{text}"));
     assert_eq!(row.split_whitespace().skip(1).take(6).collect::<Vec<_>>(), ["100.0", "µs", "?", "?", "?", "?"]);
-    assert!(text.contains("No collective is measured."), "{text}");
+    has(&text, "No collective is measured.");
 }
 
 /// Of 60 functions between two launches, of 100, 101, ... 159 us, the 32 longest are kept by name: they take 4,592 us. The other 28 and both launches take
@@ -95,7 +90,7 @@ fn functions_that_are_too_short_to_be_kept_come_last() {
         ts += 100 + at;
     }
     events.extend([launch(2, ts), kernel(2, REDUCE, ts + 15, 100)]);
-    let (_folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let (_folder, path) = trace_of(&events);
     let ranks = |more: &[&str]| stdout(&run(&[&["ranks", "--rank", &format!("0={path}"), &path], more].concat()));
     let answer: Value = serde_json::from_str(&ranks(&["--json"])).unwrap();
     let lines = answer["critical_path"]["lines"].as_array().unwrap();
@@ -104,8 +99,8 @@ fn functions_that_are_too_short_to_be_kept_come_last() {
     assert_eq!(of(lines.last().unwrap()), ("(other functions)".to_owned(), 3_198_000));
     // 32 functions, the collective and its latency, of which 8 are shown.
     let text = ranks(&[]);
-    assert!(text.contains("… and 26 more lines: "), "{text}");
-    assert!(text.contains("… other code: 3.20 ms, 40.5 %\n"), "{text}");
+    has(&text, "… and 26 more lines: ");
+    has(&text, "… other code: 3.20 ms, 40.5 %\n");
     assert!(!text.contains("(other functions)"), "{text}");
 }
 
@@ -117,7 +112,7 @@ fn what_does_not_hold_a_rank_is_not_on_its_path() {
     assert_eq!(found["stacks"][0]["cost"]["critical_ns"], 0);
     assert_eq!(found["critical_path_ns"]["compute"], 300_000);
     let verdict = verdict_of(&found);
-    assert!(verdict.contains("None of these kernels is on the critical path of its rank alone"), "{verdict}");
+    has(&verdict, "None of these kernels is on the critical path of its rank alone");
 }
 
 /// The path is the one that `ranks` has for the same trace, and the collectives are all of its transfers.
@@ -188,7 +183,7 @@ fn the_waits_that_hta_expects_are_edges() {
 #[test]
 fn nothing_is_said_of_kernels_that_are_not_there() {
     let events = [launch(1, 0), kernel(1, ("gemm", 7), 15, 50)];
-    let (_folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let (_folder, path) = trace_of(&events);
     let output = run(&[&path, "--sort", "critical"]);
     let said = stdout(&output);
     assert!(said.contains("No collective ran during the window"), "{said}{}", stderr(&output));

@@ -1,12 +1,6 @@
 //! Causes that are put into simulated jobs: each job is made twice with the same random times, with and without its cause, so that it is known which ranks are
 //! late, in what, and how much shorter the job would have been. The finding that is printed first has to say that.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails, and prints what is wrong"
-)]
-
 use nccl_stacks::replay::findings::{Extent, LateWork, Reruns};
 use serde_json::Value;
 

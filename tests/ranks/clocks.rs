@@ -1,7 +1,5 @@
 //! The clocks of simulated jobs, whose truth is known: many groups on many hosts, whose clocks are far apart and drift.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use nccl_stacks::answers::ranks::data::Compared;
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::time::Ns;

@@ -1,11 +1,5 @@
 //! The critical path: its pieces add up to the job on every set of traces, and in simulated jobs it is the one that the simulator went.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails, and prints what is wrong"
-)]
-
 use std::collections::BTreeMap;
 
 use nccl_stacks::answers::ranks::critical::CriticalPath;

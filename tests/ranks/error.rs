@@ -1,7 +1,5 @@
 //! How far reruns of real jobs can be trusted: by giving ranks each other's work, by graphs that lack edges, and by giving a step the work of another.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use nccl_stacks::answers::ranks::data::Compared;

@@ -1,17 +1,13 @@
 //! What is looked at first: findings do not overlap, each is what a rerun gives, and steps have the times of their traces.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use serde_json::{Value, json};
 
 use crate::job::{How, Job, Late, When};
 use crate::ranks::inputs::{Files, small};
-use crate::support::program::{number, run, stderr, stdout, testdata, verdict_of};
+use crate::support::program::{has, json_of, number, run, stdout, testdata, verdict_of};
 
 fn answer(traces: &str) -> Value {
-    let output = run(&["ranks", "--quiet", "--json", traces]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_str(&stdout(&output)).unwrap()
+    json_of(&["ranks", "--quiet", "--json", traces])
 }
 
 fn of_kind<'a>(answer: &'a Value, kind: &str) -> Vec<&'a Value> {
@@ -26,10 +22,7 @@ fn a_late_rank_and_what_waits_for_it_are_one_finding() {
     let late = of_kind(&answer, "late-rank");
     assert_eq!((late.len(), &late[0]["place"]["ranks"]), (1, &json!([2])));
     let evidence = late[0]["evidence"].to_string();
-    assert!(
-        evidence.contains("The others wait for it most at model.py(40): layer_forward: 6.17 ms over 4 ranks."),
-        "{evidence}"
-    );
+    has(&evidence, "The others wait for it most at model.py(40): layer_forward: 6.17 ms over 4 ranks.");
     assert!(of_kind(&answer, "waiting").is_empty(), "{}", answer["findings"]);
     let lines = answer["critical_path"]["lines"].as_array().unwrap();
     let saves = |name: &Value| &lines.iter().find(|line| line["name"] == *name).unwrap()["without_it_saves_ns"];
@@ -42,7 +35,7 @@ fn a_late_rank_and_what_waits_for_it_are_one_finding() {
         assert!(finding["cost_ns"].as_i64().unwrap() * 100 >= answer["critical_path"]["length_ns"].as_i64().unwrap());
     }
     let verdict = verdict_of(&answer);
-    assert!(verdict.contains("over all ranks, 100.0 % of it for rank 2."), "{verdict}");
+    has(&verdict, "over all ranks, 100.0 % of it for rank 2.");
 }
 
 /// Of reruns that are far wrong nothing is said, here because most of a rank's launches were cut off; of the same job as it was recorded there is.
@@ -117,7 +110,7 @@ fn few_peers_are_named() {
     ] {
         let (named, others, verdict) = late(ranks);
         assert_eq!((named, others), (json!(ranks), peers), "{verdict}");
-        assert!(verdict.contains(&format!("mlp.py(50): mlp as fast {said}")), "{verdict}");
+        has(&verdict, &format!("mlp.py(50): mlp as fast {said}"));
     }
 }
 

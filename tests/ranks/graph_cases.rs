@@ -1,12 +1,6 @@
 //! Traces whose causal graph can be written down, and jobs that were made with and without a cause, so that what they would save is known. And what holds for the graph of
 //! every trace.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails, and prints what is wrong"
-)]
-
 use std::path::Path;
 
 use nccl_stacks::answers::ranks::data::Compared;

@@ -1,11 +1,5 @@
 //! Why collectives are not hidden, in simulated jobs of which that is known.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails, and prints what is wrong"
-)]
-
 use nccl_stacks::answers::ranks::data::{RankReport, StackWaits};
 use nccl_stacks::answers::ranks::hidden::WhyExposed;
 

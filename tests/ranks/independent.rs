@@ -1,8 +1,6 @@
 //! Who waits for whom, worked out once more by another method: by brute force on the JSON of the traces, the k-th kernel of each rank with
 //! the k-th of the others. Nothing of this crate is used for that.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -12,7 +10,7 @@ use nccl_stacks::answers::ranks::data::Compared;
 use nccl_stacks::answers::ranks::waiting::{Measured, by_lengths, measure};
 use nccl_stacks::operations::clocks::Clocks;
 
-use crate::support::program::{run, stderr, stdout};
+use crate::support::program::json_of;
 use crate::support::{read_text, shared};
 
 /// What is shorter is no delay.
@@ -168,9 +166,7 @@ fn of_library(compared: &Compared, how: impl Fn(&Compared, usize, usize) -> Meas
 /// What the program says, with the offsets that it found.
 fn of_program(paths: &[PathBuf]) -> Value {
     let paths: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
-    let output = run(&[&["ranks", "--json", "--quiet"], &paths[..]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_str(&stdout(&output)).unwrap()
+    json_of(&[&["ranks", "--json", "--quiet"], &paths[..]].concat())
 }
 
 fn by_rank(report: &Value, get: impl Fn(&Value) -> &Value) -> Vec<i64> {

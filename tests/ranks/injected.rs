@@ -1,12 +1,6 @@
 //! Causes put into real traces: one function of one rank takes longer once, or in each interval, or a rank's CPU or a kernel is slower, and everything that waits for it moves, as
 //! the causal graph says. The answer has to name the ranks, and how much longer the job is for it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails, and prints what is wrong"
-)]
-
 use std::collections::HashMap;
 
 use nccl_stacks::answers::ranks::data::Compared;

@@ -1,16 +1,13 @@
 //! What the ranks are read from: traces, parts, archives, in any order and mixture; and traces that are broken, of an unknown rank, of
 //! another job or of other steps.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use std::io::{Cursor, Write};
-use std::path::Path;
 use std::process::Output;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::job::{How, Job, Late, Offsets, When};
+use crate::support::pack::{tar_of, zip_of};
 use crate::support::program::{run, stderr, stdout};
 
 /// A job of four ranks whose clocks differ.
@@ -140,22 +137,11 @@ fn parts_and_traces_may_be_mixed() {
 fn traces_in_archives_are_the_same() {
     let files = Files::new(&late());
     let all = without_names(answer(&[files.root()], &[]));
-    let mut tar = tar::Builder::new(Vec::new());
-    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    // Compressed by another crate than the one that reads it, where there is any.
-    let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
-    for path in files.ranks(&[1, 0, 3, 2]) {
-        let name = Path::new(&path).file_name().unwrap().to_str().unwrap().to_owned();
-        let text = std::fs::read(&path).unwrap();
-        let mut header = tar::Header::new_gnu();
-        header.set_size(text.len() as u64);
-        header.set_mode(0o644);
-        tar.append_data(&mut header, &name, &text[..]).unwrap();
-        zip.start_file(&name, stored).unwrap();
-        zip.write_all(&text).unwrap();
-    }
-    let tar = files.put("job/all.tar", &tar.into_inner().unwrap());
-    let zip = files.put("job/all.zip", &zip.finish().unwrap().into_inner());
+    let texts = [1, 0, 3, 2]
+        .map(|rank| (format!("rank{rank}.json"), std::fs::read(files.path(&format!("rank{rank}.json"))).unwrap()));
+    let members = texts.each_ref().map(|(name, text)| (&name[..], &text[..]));
+    let tar = files.put("job/all.tar", &tar_of(&members));
+    let zip = files.put("job/all.zip", &zip_of(&members));
     // The rest of an archive that is cut off is missing from the parts, which say so.
     let whole = std::fs::read(&tar).unwrap();
     let cut = files.put("job/cut.tar", &whole[..whole.len() * 5 / 8]);

@@ -1,7 +1,5 @@
 //! Files into which the traces of several ranks were merged, as people do it: one after the other, with the header of the first.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::process::Output;
 
 use serde_json::Value;

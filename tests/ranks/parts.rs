@@ -1,8 +1,5 @@
 //! Parts: what is put together of them is what the traces themselves answer, in any order; and what is missing or broken is named.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use std::io::{Cursor, Write};
 use std::path::Path;
 use std::process::Output;
 
@@ -14,7 +11,8 @@ use serde_json::{Value, json};
 use crate::job::Job;
 use crate::ranks::inputs::{Files, assert_names, late, small};
 use crate::ranks::real::{PARAM, SET_A, pattern};
-use crate::support::program::{run, stderr, stdout, testdata};
+use crate::support::pack::zip_of;
+use crate::support::program::{has, run, stderr, stderr_of, stdout, testdata};
 use crate::support::random::{Random, is_long, rounds};
 use crate::support::shared;
 
@@ -24,8 +22,7 @@ pub(crate) fn parts_of(files: &Files, traces: &[String], options: &[&str]) -> St
         let name = Path::new(trace).file_stem().unwrap().to_str().unwrap();
         let part = files.path(&format!("parts/{name}.part.json"));
         std::fs::create_dir_all(files.path("parts")).unwrap();
-        let output = run(&[&["part", "--quiet", trace, "--output", &part], options].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&[&["part", "--quiet", trace, "--output", &part], options].concat(), 0);
     }
     files.path("parts")
 }
@@ -175,8 +172,7 @@ fn merged_by_chance(files: &Files, parts: &[String], random: &mut Random, name: 
             taken.push(parts[random.below(parts.len())].clone());
         }
         let node = files.path(&format!("{name}.{at}.json"));
-        let output = run(&[&["part", "--quiet", "--output", &node], &strings(&taken)[..]].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&[&["part", "--quiet", "--output", &node], &strings(&taken)[..]].concat(), 0);
         if left.is_empty() {
             return node;
         }
@@ -310,9 +306,8 @@ fn a_broken_part_costs_its_rank_and_is_named() {
         assert_eq!(output.status.code(), Some(6), "byte {at}: {}", stderr(&output));
     }
     // Nothing but broken parts.
-    let output = run(&["ranks", "--quiet", &path]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert_names(&stderr(&output), &[&path]);
+    let said = stderr_of(&["ranks", "--quiet", &path], 1);
+    assert_names(&said, &[&path]);
 }
 
 #[test]
@@ -327,12 +322,10 @@ fn a_trace_counts_once() {
     assert_eq!(whole(&output)["ranks"].as_array().unwrap().len(), 4);
     // Another trace of the same rank is an error, as in `ranks`. The parts are named: the traces may have one name on all machines.
     let other = Files::new(&Job { seed: 99, ..small() });
-    let output = run(&["part", "--quiet", &other.path("rank1.json"), "--output", &part]);
-    assert_eq!(output.status.code(), Some(0));
+    stderr_of(&["part", "--quiet", &other.path("rank1.json"), "--output", &part], 0);
     for args in [&["ranks", &*parts][..], &[&*parts]] {
-        let output = run(&[args, &["--quiet"]].concat());
-        assert_eq!(output.status.code(), Some(1));
-        assert_names(&stderr(&output), &["rank 1 is there twice", &part, &files.path("parts/rank1.part.json")]);
+        let said = stderr_of(&[args, &["--quiet"]].concat(), 1);
+        assert_names(&said, &["rank 1 is there twice", &part, &files.path("parts/rank1.part.json")]);
     }
 }
 
@@ -341,23 +334,16 @@ fn parts_of_other_questions_and_programs_are_distinguished() {
     let (files, traces, parts) = job(&small());
     let part = files.path("parts/rank1.part.json");
     let text = std::fs::read_to_string(&part).unwrap();
-    let output = run(&["part", "--quiet", &traces[1], "--output", &part, "--exact-names"]);
-    assert_eq!(output.status.code(), Some(0));
-    let output = run(&["ranks", "--quiet", &parts]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_names(
-        &stderr(&output),
-        &["different questions", "with no options", "with --exact-names", "rank1.part.json"],
-    );
+    stderr_of(&["part", "--quiet", &traces[1], "--output", &part, "--exact-names"], 0);
+    let said = stderr_of(&["ranks", "--quiet", &parts], 1);
+    assert_names(&said, &["different questions", "with no options", "with --exact-names", "rank1.part.json"]);
     // `ranks` does not take options that its parts were not made with.
-    let output = run(&["ranks", "--quiet", &files.path("parts/rank0.part.json"), "--exact-names"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_names(&stderr(&output), &["this command with --exact-names"]);
+    let said = stderr_of(&["ranks", "--quiet", &files.path("parts/rank0.part.json"), "--exact-names"], 1);
+    assert_names(&said, &["this command with --exact-names"]);
     // The same version of the form, of another version of the program.
     std::fs::write(&part, changed(&text, "\"tool\":\"nccl-stacks ", "\"tool\":\"nccl-stacks 9.")).unwrap();
-    let output = run(&["ranks", "--quiet", &parts]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_names(&stderr(&output), &["different versions of the program: nccl-stacks", "nccl-stacks 9.", "(1)", "(3)"]);
+    let said = stderr_of(&["ranks", "--quiet", &parts], 0);
+    assert_names(&said, &["different versions of the program: nccl-stacks", "nccl-stacks 9.", "(1)", "(3)"]);
 }
 
 /// A document with a field changed, and its checksum.
@@ -422,20 +408,17 @@ fn a_rank_can_be_given() {
     let trace = files.put("named/node.json", &std::fs::read(files.path("rank1.json")).unwrap());
     for options in [&[][..], &["--kernel-name", "*gemm*"]] {
         let part = files.path("given.json");
-        let output = run(&[&["part", "--quiet", &trace, "--rank", "9=node.json", "--output", &part], options].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&[&["part", "--quiet", &trace, "--rank", "9=node.json", "--output", &part], options].concat(), 0);
         let stacks = ["--per-rank", &part];
         // The other ranks of the job are not there. A part without collectives has no header's count of them.
         let stacks = if options.is_empty() { incomplete(&stacks).1 } else { answer(&stacks) };
         assert_eq!((&stacks["traces"][0]["rank"], &stacks["stacks"][0]["rank"]), (&json!(9), &json!("rank 9")));
     }
-    let output = run(&["part", "--quiet", &trace, "--rank", "9=other.json", "--output", &files.path("x.json")]);
-    assert_eq!(output.status.code(), Some(2));
+    stderr_of(&["part", "--quiet", &trace, "--rank", "9=other.json", "--output", &files.path("x.json")], 2);
     // What nothing says is said at once, where the trace still is.
     let renamed = files.put("named/rank7.json", &std::fs::read(files.path("rank1.json")).unwrap());
-    let output = run(&["part", "--quiet", &renamed, "--output", &files.path("x.json")]);
-    assert_eq!(output.status.code(), Some(0));
-    assert_names(&stderr(&output), &["the header says that it is rank 1", "--rank RANK=TRACE"]);
+    let said = stderr_of(&["part", "--quiet", &renamed, "--output", &files.path("x.json")], 0);
+    assert_names(&said, &["the header says that it is rank 1", "--rank RANK=TRACE"]);
 }
 
 /// Records that know when kernels ran are compared as traces are.
@@ -457,8 +440,7 @@ fn records_are_parts_too() {
     assert_eq!(of_both["ranks"].as_array().unwrap().len(), 2);
     assert_eq!(run(&["part", "--quiet", &both, "--output", &part]).status.code(), Some(0));
     assert_eq!(answer(&["ranks", &part]), of_both);
-    let output = run(&["part", "--quiet", &testdata("records/megatrace"), "--output", &part]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    stderr_of(&["part", "--quiet", &testdata("records/megatrace"), "--output", &part], 3);
 }
 
 #[test]
@@ -480,49 +462,34 @@ fn arguments_that_cannot_be_are_refused() {
         (&["ranks", &parts, "--capture-trace", &traces[0]], "--capture-trace needs the traces"),
         (&[&traces[0], "--expect", "4"], "--expect counts the ranks of parts"),
     ] {
-        let output = run(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
-        assert_names(&stderr(&output), &[says]);
+        let said = stderr_of(args, 2);
+        assert_names(&said, &[says]);
     }
     let part = format!("{parts}/rank0.part.json");
     for args in
         [&["export", &part, "--sqlite", "/no/such/place"][..], &["sql", &part, "SELECT 1"], &["describe", &part]]
     {
-        let output = run(args);
-        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let said = stderr_of(args, 1);
         assert_names(
-            &stderr(&output),
+            &said,
             &["this is a part of a rank, which nccl-stacks does not read as a trace. The main command"],
         );
     }
     let empty = files.path("empty");
     std::fs::create_dir(&empty).unwrap();
-    let output = run(&["ranks", &empty]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    stderr_of(&["ranks", &empty], 1);
     // A broken trace among others: its part is missing, and the exit code says so.
     let broken = files.put("broken/rank1.json", b"no trace at all");
     let part = files.path("two.json");
-    let output = run(&["part", "--quiet", &traces[0], &broken, "--output", &part]);
-    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
-    assert_names(&stderr(&output), &["No part of: ", &broken]);
+    let said = stderr_of(&["part", "--quiet", &traces[0], &broken, "--output", &part], 6);
+    assert_names(&said, &["No part of: ", &broken]);
     assert_eq!(std::fs::read_to_string(&part).unwrap().lines().count(), 1);
     // The same in an archive. What is not named like a trace would not be taken for one in a folder, either.
     for (name, code) in [("rank1.json", 6), ("notes.txt", 0)] {
-        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
-        let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
-        for (name, text) in [("rank0.json", std::fs::read(&traces[0]).unwrap()), (name, b"no trace at all".to_vec())] {
-            zip.start_file(name, stored).unwrap();
-            zip.write_all(&text).unwrap();
-        }
-        let archive = files.put(&format!("archives/of_{name}.zip"), &zip.finish().unwrap().into_inner());
-        let output = run(&["part", "--quiet", &archive, "--output", &part]);
-        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
-        assert_eq!(
-            stderr(&output).contains(&format!("No part of: {archive}/rank1.json")),
-            code == 6,
-            "{}",
-            stderr(&output)
-        );
+        let zip = zip_of(&[("rank0.json", &std::fs::read(&traces[0]).unwrap()), (name, b"no trace at all")]);
+        let archive = files.put(&format!("archives/of_{name}.zip"), &zip);
+        let said = stderr_of(&["part", "--quiet", &archive, "--output", &part], code);
+        assert_eq!(said.contains(&format!("No part of: {archive}/rank1.json")), code == 6, "{said}");
         assert_eq!(std::fs::read_to_string(&part).unwrap().lines().count(), 1);
     }
 }
@@ -534,8 +501,7 @@ fn real_jobs_are_put_together_as_they_are() {
         let of = pattern(&shared, name);
         let files = Files::new(&Job { steps: 1, layers: 1, ..small() });
         let part = files.path("all.json");
-        let output = run(&["part", "--quiet", &of, "--output", &part]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&["part", "--quiet", &of, "--output", &part], 0);
         assert_eq!(answer(&["ranks", &part]), answer(&["ranks", &of]), "{name}");
         assert_stacks(name, &answer(&[&of]), &answer(&[&*part]));
     }
@@ -553,9 +519,8 @@ fn columns_are_documented() {
 #[cfg(not(feature = "parquet"))]
 #[test]
 fn a_program_without_parquet_says_so() {
-    let output = run(&["part", &testdata("costs.json"), "--output", "part.parquet"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_names(&stderr(&output), &["without the feature `parquet`", ".json"]);
+    let said = stderr_of(&["part", &testdata("costs.json"), "--output", "part.parquet"], 2);
+    assert_names(&said, &["without the feature `parquet`", ".json"]);
 }
 
 #[cfg(feature = "parquet")]
@@ -596,8 +561,7 @@ mod tables {
 
     fn part(files: &Files, traces: &[&str], name: &str) -> String {
         let part = files.path(name);
-        let output = run(&[&["part", "--quiet", "--output", &part], traces].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&[&["part", "--quiet", "--output", &part], traces].concat(), 0);
         part
     }
 
@@ -650,8 +614,7 @@ mod tables {
             traces.iter().zip(0..).map(|(of, at)| part(&files, &[of], &format!("{at}.parquet"))).collect();
         let merged = |name: &str, parts: &[&str]| {
             let path = files.path(name);
-            let output = run(&[&["part", "--quiet", "--output", &path], parts].concat());
-            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            stderr_of(&[&["part", "--quiet", "--output", &path], parts].concat(), 0);
             path
         };
         let all = merged("all.parquet", &strings(&single));
@@ -678,8 +641,7 @@ mod tables {
         let parts = files.path("t");
         assert_eq!(answer(&["ranks", &parts]), of_ranks);
         assert_stacks("", &of_stacks, &answer(&[&*parts]));
-        let output = run(&["ranks", &parts, "--json", "--output", &files.path("t/answer.json")]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&["ranks", &parts, "--json", "--output", &files.path("t/answer.json")], 0);
         let (said, again) = incomplete(&["ranks", &parts]);
         assert_names(&said, &["answer.json: this is not a part", "Files that cannot be used: 1"]);
         assert_eq!(again, of_ranks);
@@ -708,9 +670,8 @@ mod tables {
         // Another table is no table of parts.
         let folder = files.path("tables");
         assert_eq!(run(&["export", &traces[0], "--parquet", &folder]).status.code(), Some(0));
-        let output = run(&["ranks", "--quiet", &files.path("tables/slice.parquet")]);
-        assert_eq!(output.status.code(), Some(1));
-        assert_names(&stderr(&output), &["it has no column `document`"]);
+        let said = stderr_of(&["ranks", "--quiet", &files.path("tables/slice.parquet")], 1);
+        assert_names(&said, &["it has no column `document`"]);
     }
 
     /// The crate that reads tables panics at some of these, as at a column that begins before the file.
@@ -739,7 +700,7 @@ mod tables {
         assert_eq!(output.status.code(), Some(6), "{said}");
         assert!(!said.contains("panicked"), "{said}");
         assert_names(&said, &cut.iter().map(|path| &**path).collect::<Vec<_>>());
-        assert!(said.contains("flipped"), "{said}");
+        has(&said, "flipped");
         // The lowest bit of a number is its sign: among these are the columns' offsets.
         let path = files.path("sign.parquet");
         let mut caught = 0;
@@ -780,7 +741,7 @@ fn reruns_that_do_not_fit_into_memory_are_left_out() {
         assert_eq!((few.waited_ns, few.collectives, few.late), (all.waited_ns, all.collectives, all.late), "{files}");
         let said = verdict(&few);
         assert!(said.starts_with("Reruns are left out: they need about "), "{said}");
-        assert!(said.contains(" MB are free. Fewer ranks, or one step of each (`--step`), may fit."), "{said}");
+        has(&said, " MB are free. Fewer ranks, or one step of each (`--step`), may fit.");
         assert!(!verdict(&all).contains("Reruns are left out"), "{files}");
     }
 }

@@ -1,7 +1,5 @@
 //! Pipelines: the stages, the bubble and its parts, on simulated schedules whose bubble is known in closed form.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use nccl_stacks::answers::ranks::data::{Compared, RankReport};
 use nccl_stacks::answers::ranks::pipeline::{Pipeline, Schedule, Stage};
 use nccl_stacks::operations::clocks::ClockMode;

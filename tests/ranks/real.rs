@@ -1,7 +1,5 @@
 //! The program on the ranks of real jobs: clocks, what is matched, who is blamed, and what does not fit together.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -19,7 +17,7 @@ use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::time::Window;
 
-use crate::support::program::{number, run, stderr, stdout, verdict_of};
+use crate::support::program::{has, json_of, number, run, stderr, stdout, verdict_of};
 use crate::support::shared;
 
 pub(crate) const SET_A: &str = "lora-dev-script__sglang_tp4_A_mixed_rank?";
@@ -62,9 +60,7 @@ pub(crate) fn paths(shared: &Path, name: &str) -> Vec<PathBuf> {
 
 /// The answer of a command about traces.
 fn json(args: &[&str]) -> Value {
-    let output = run(&[args, &["--quiet", "--json"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-    serde_json::from_str(&stdout(&output)).unwrap()
+    json_of(&[args, &["--quiet", "--json"]].concat())
 }
 
 /// The numbers of a field, by rank.
@@ -159,11 +155,8 @@ fn a_slow_cpu_is_named_and_no_function() {
     // A prototype of the same rerun gave 15.5 ms of 317.
     assert!((14_000_000..17_500_000).contains(&first["saves_ns"].as_i64().unwrap()), "{first}");
     let verdict = verdict_of(&report);
-    assert!(
-        verdict.contains(" With the CPUs of ranks 0 and 1 as fast as those of ranks 2 and 3, a step would take "),
-        "{verdict}"
-    );
-    assert!(verdict.contains("no function has most of that"), "{verdict}");
+    has(&verdict, " With the CPUs of ranks 0 and 1 as fast as those of ranks 2 and 3, a step would take ");
+    has(&verdict, "no function has most of that");
 }
 
 #[test]
@@ -278,9 +271,8 @@ fn kernels_without_launches_are_matched() {
     let Some(shared) = shared() else { return };
     let path = pattern(&shared, KERNELS_ONLY);
     // The script that merged them wrote each event's rank into its arguments.
-    let output = run(&["ranks", "--quiet", "--json", &path]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+
+    let answer: Value = json_of(&["ranks", "--quiet", "--json", &path]);
     let matches = &answer["matches"];
     assert_eq!(
         [&matches["kernels"], &matches["matched"], &matches["partial"]].map(|n| n.as_u64()),
@@ -290,8 +282,7 @@ fn kernels_without_launches_are_matched() {
         matches["mismatched"].as_object().unwrap().is_empty() && matches["unmatched"].as_object().unwrap().is_empty()
     );
     assert_eq!(answer["clock"]["anchors"], 15);
-    let main_job = run(&["--quiet", &path]);
-    assert!(stderr(&main_job).contains(": 84 kernels ran in the window"), "{}", stderr(&main_job));
+    has(&stderr(&run(&["--quiet", &path])), ": 84 kernels ran in the window");
 }
 
 /// Where most of the path is the CPU's, that is why a collective's transfer saves nothing; of a job that its GPUs hold, a transfer saves something.

@@ -1,11 +1,5 @@
 //! Real jobs whose answer is known, recorded by PyTorch's profiler on a GPU: `testdata/README.md` says how.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails, and prints what is wrong"
-)]
-
 use std::collections::BTreeMap;
 
 use nccl_stacks::answers::ranks::data::{Compared, RankReport};

@@ -1,12 +1,6 @@
 //! What reruns say, against the simulator: each job is made twice with the same random times, with and without what is late, so that it is known how
 //! much shorter it would have been.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails, and prints what is wrong"
-)]
-
 use nccl_stacks::answers::ranks::data::{Compared, RankReport, RankWaits};
 use nccl_stacks::answers::ranks::document::verdict;
 use nccl_stacks::answers::ranks::reduction::RankReduction;
@@ -17,7 +11,7 @@ use nccl_stacks::replay::rank::{EdgeKind, FUNCTIONS};
 
 use super::simulated::{compare, each, parts, pick};
 use crate::job::{How, Job, KERNELS, Late, Offsets, When};
-use crate::support::program::{number, run, stdout, testdata};
+use crate::support::program::{has, number, run, stdout, testdata};
 use crate::support::random::rounds;
 
 /// A job, different for each seed. Graphs record no groups, so that jobs with them have one group.
@@ -488,7 +482,7 @@ fn nothing_is_said_of_threads_that_were_not_recorded() {
         let report = report_of(edited(&job, |rank, event| keep(rank, event).then(|| event.to_owned())));
         let said = verdict(&report);
         println!("{of}: {said}");
-        assert!(said.contains("of it for rank 3. Nothing here shows why rank 3 is late"), "{said}");
+        has(&said, "of it for rank 3. Nothing here shows why rank 3 is late");
         assert!(!said.contains("No rank stands out") && !said.contains("as fast"), "{said}");
         assert_eq!(report.critical_path.is_none(), of == "all");
     }
@@ -573,7 +567,7 @@ fn rules_that_mean_nothing_are_refused() {
         ("'no_such_function' cpu x0.5", "nothing has a name like no_such_function"),
     ] {
         let error = compared.what_if(&[Rule::parse(rule).unwrap()], Also::Nothing).unwrap_err();
-        assert!(error.contains(said), "{error}");
+        has(&error, said);
     }
 }
 

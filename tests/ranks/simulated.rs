@@ -1,7 +1,5 @@
 //! Jobs that are simulated, so that it is known who is late and why.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::io::Cursor;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,22 +1,18 @@
 //! Collectives that are not judged: outside of the span that the traces of all ranks have, and of kernels that show nothing about waiting. The
 //! verdict says how much that is, and the tables are of the rest, as the verdict is.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use serde_json::{Value, json};
 
 use crate::job::Job;
 use crate::ranks::inputs::{Files, assert_names, late};
-use crate::support::program::{run, stderr, stdout, verdict_of};
+use crate::support::program::{json_of, run, stderr_of, stdout, verdict_of};
 
 /// A kernel of which it is unknown what it does.
 const MSCCLPP: &str = "void mscclpp::executionKernel<__half, mscclpp::LL8Packet, true>(int)";
 
 fn answer(traces: &[String], options: &[&str]) -> Value {
     let traces: Vec<&str> = traces.iter().map(String::as_str).collect();
-    let output = run(&[&["ranks", "--quiet", "--json"], options, &traces].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_str(&stdout(&output)).unwrap()
+    json_of(&[&["ranks", "--quiet", "--json"], options, &traces].concat())
 }
 
 fn is_collective(event: &str) -> bool {
@@ -385,7 +381,6 @@ fn a_rank_that_is_left_out_for_its_damage_is_said_first() {
         ("what-if", vec![traces[0].as_str()], 6),
         ("ranks", vec![traces[1].as_str(), "--kernel-name", "no_such_kernel"], 3),
     ] {
-        let output = run(&[&[command][..], &args].concat());
-        assert_eq!(output.status.code(), Some(code), "{command} {args:?}: {}", stderr(&output));
+        stderr_of(&[&[command][..], &args].concat(), code);
     }
 }

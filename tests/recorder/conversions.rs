@@ -1,7 +1,5 @@
 //! Records in the forms of other programs: read again by our readers of these forms, and compared with values that were worked out by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,5 @@
 //! Megatrace's log as the recorder writes it, read by our reader of such logs, and compared with texts and values that were worked out by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::ffi::CString;
 use std::path::PathBuf;
 

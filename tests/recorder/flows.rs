@@ -1,7 +1,5 @@
 //! A program that calls the flow extractor's functions, with and without the recorder: what it is answered, and what lies where the extractor writes.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,7 +1,5 @@
 //! The drop-ins as a job has them: the library is loaded into one, and writes what other programs would.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

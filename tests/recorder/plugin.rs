@@ -3,8 +3,6 @@
 //! Each scenario is a process of its own, this program again, for a process has one file. It drives the plugin and checks what is in the
 //! file; this side checks that it ended well.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::path::Path;
 
 use nccl_stacks_recorder_format::{Kind, Record, flag};

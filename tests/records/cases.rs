@@ -3,12 +3,10 @@
 //! What is right was worked out by hand from each report. A rank that is named is at fault there, and a hang is denied only where the records show that none
 //! waits.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::support::program::{run, stdout, testdata};
+use crate::support::program::{has, run, stdout, testdata};
 
 /// An exit code, and words at the beginning of the answer or within its first sentences.
 type Right = (&'static str, i32, &'static str);
@@ -237,7 +235,7 @@ fn each_run_is_judged_alone() {
     for words in
         ["Rank 3 is process 10207 (10.0.0.1, GPU 3), rank 1 of communicator", "ssh 10.0.0.1 py-spy dump --pid 10207"]
     {
-        assert!(text.contains(words), "{text}");
+        has(&text, words);
     }
     // Two containers have the same numbers: no command would be right.
     let case = folder.path().join("n13b_containers_localhost");

@@ -1,17 +1,13 @@
 //! What `nccl-stacks records` says of the small records of two ranks, worked out by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::path::PathBuf;
 
+use crate::support::program::{run, stderr_of, stdout, stdout_of, testdata};
 use nccl_stacks::answers::records as recorded;
 use nccl_stacks::answers::records::RecordsReport;
 use nccl_stacks::document::{Finding, FindingKind};
 use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::time::Ns;
-use support::program::{run, stderr, stdout, testdata};
 
 fn report(names: &[&str]) -> RecordsReport {
     let paths: Vec<PathBuf> = names.iter().map(|name| testdata(&format!("records/pair/{name}")).into()).collect();
@@ -136,9 +132,8 @@ fn methods_are_mixed_only_where_all_else_is_known_to_be_equal() {
 #[test]
 fn the_program_writes_all_forms() {
     let folder = testdata("records/pair");
-    let text = run(&["records", &folder, "--quiet"]);
-    assert_eq!(text.status.code(), Some(0), "{}", stderr(&text));
-    assert!(stdout(&text).starts_with("8 operations of 1 communicator"), "{}", stdout(&text));
+    let text = stdout_of(&["records", &folder, "--quiet"]);
+    assert!(text.starts_with("8 operations of 1 communicator"), "{text}");
     let table = stdout(&run(&["records", &folder, "--format", "table", "--quiet"]));
     for title in ["Operations", "Communicators", "Proxies", "Links", "Channels", "Bytes from rank to rank", "Files"] {
         assert!(table.contains(&format!("\n{title}\n")), "{title}: {table}");
@@ -151,6 +146,5 @@ fn the_program_writes_all_forms() {
     // Whatever the order of the files, and of the threads that read them.
     let other = run(&["records", &folder, "--json", "--quiet", "--threads", "1"]);
     assert_eq!(json, serde_json::from_slice::<serde_json::Value>(&other.stdout).unwrap());
-    let none = run(&["records", &testdata("costs.json")]);
-    assert_eq!(none.status.code(), Some(1), "{}", stderr(&none));
+    stderr_of(&["records", &testdata("costs.json")], 1);
 }

@@ -1,7 +1,5 @@
 //! Recordings in the forms of other programs, read again: the forms keep times, numbers and counts.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::path::Path;
 
 use nccl_stacks::answers::records::flows;
@@ -10,15 +8,14 @@ use nccl_stacks_recorder_format::{Kind, Record};
 use serde_json::{Value, json};
 
 use crate::records::recorder::{EPOCH, Process};
-use crate::support::program::{run, run_json, stacks, stderr, stdout};
+use crate::support::program::{has, run, run_json, stacks, stderr_of, stdout};
 
 /// Converts a recording by the program; the path of what it wrote, in the same folder, and what it said.
 fn convert(input: &Path, flag: &str, name: &str) -> (std::path::PathBuf, String) {
     let folder = if input.is_dir() { input } else { input.parent().unwrap() };
     let path = folder.join(name);
-    let output = run(&["export", input.to_str().unwrap(), flag, path.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    (path, stderr(&output))
+    let said = stderr_of(&["export", input.to_str().unwrap(), flag, path.to_str().unwrap()], 0);
+    (path, said)
 }
 
 fn events(path: &Path) -> Vec<Value> {
@@ -187,7 +184,7 @@ fn channels_without_a_proxy_are_operations_without_peers() {
     all_reduce(&process, 1, "RING", 1, &[]);
     process.set_clock();
     let (flows, said) = convert(&process.path, "--flows", "flows");
-    assert!(said.contains("no proxy was recorded for 1 channels of operations, as with NVLink"), "{said}");
+    has(&said, "no proxy was recorded for 1 channels of operations, as with NVLink");
     let text = std::fs::read_to_string(flows.join("proxy_flow_rank0.jsonl")).unwrap();
     // It ran from 1,001,000 ns on for 500 µs.
     let line = "{\"opCount\":0,\"rank\":0,\"channel\":3,\"nsteps\":0,\"nbytes\":0,\"chunkSize\":0,\"sliceSteps\":2,\"chunkSteps\":4,\

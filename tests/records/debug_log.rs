@@ -1,7 +1,5 @@
 //! NCCL's own log: calls, communicators, choices, in a stream of any length.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Instant;

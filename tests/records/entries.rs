@@ -1,7 +1,5 @@
 //! Who enters NCCL late: on made jobs, and on real logs by another computation.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -10,7 +8,7 @@ use nccl_stacks::id::RankId;
 use nccl_stacks::records::{Keep, read_all};
 
 use crate::records::megatrace::Logs;
-use crate::support::program::{run, stderr, stdout, testdata};
+use crate::support::program::{has, refused, run, stderr, stderr_of, stdout, testdata};
 use crate::support::random::Random;
 
 /// How a job of eight ranks is made: pairs of neighbours call together on one stream, all ranks on another.
@@ -269,8 +267,8 @@ fn ranks_that_nothing_says_are_asked_for() {
     let unknown = run(&["ranks", &a, &b]);
     assert_eq!((unknown.status.code(), stdout(&unknown)), (Some(3), String::new()));
     let said = stderr(&unknown);
-    assert!(said.contains("it is unknown which ranks of the job recorded this (NCCL Inspector)"), "{said}");
-    assert!(said.contains("--rank 3=FILE"), "{said}");
+    has(&said, "it is unknown which ranks of the job recorded this (NCCL Inspector)");
+    has(&said, "--rank 3=FILE");
     let known = run(&["ranks", &a, &b, "--rank", "4=a.txt", "--rank", "9=b.txt", "--json", "--quiet"]);
     let answer: serde_json::Value = serde_json::from_slice(&known.stdout).unwrap();
     assert_eq!(answer["ranks_here"], serde_json::json!([4, 9]), "{}", stderr(&known));
@@ -286,9 +284,7 @@ fn ranks_that_nothing_says_are_asked_for() {
             "--fail-if: the records have only the times",
         ),
     ] {
-        let refused = run(&args);
-        assert_eq!(refused.status.code(), Some(2), "{args:?}");
-        assert!(stderr(&refused).contains(message), "{}", stderr(&refused));
+        refused(&args, 2, message);
     }
 }
 
@@ -326,8 +322,7 @@ fn what_is_missing_may_be_more_than_can_be_counted() {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
     for command in ["ranks", "records"] {
-        let output = run(&[command, folder.path().to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(0), "{command}: {}", stderr(&output));
+        stderr_of(&[command, folder.path().to_str().unwrap()], 0);
     }
 }
 

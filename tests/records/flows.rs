@@ -1,7 +1,5 @@
 //! Files of the flow extractor: runs whose numbers are known, and small ones written by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

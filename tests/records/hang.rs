@@ -1,7 +1,5 @@
 //! Who holds a job up: on real dumps whose faults were injected, and on small made ones with one thing wrong each.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::path::Path;
 
 use nccl_stacks::answers::hang::{EvidenceKind, HangReport, HungGroup, Outcome, hang};
@@ -9,8 +7,7 @@ use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::time::Ns;
 use serde_json::{Value, json};
 
-use crate::support;
-use support::program::{run, testdata};
+use crate::support::program::{run, testdata};
 
 fn records(folder: &Path) -> Records {
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -30,7 +27,7 @@ pub(crate) fn judged(files: &[(&str, String)]) -> HangReport {
     hang(&records)
 }
 
-pub(crate) fn has(group: &HungGroup, kind: EvidenceKind) -> bool {
+pub(crate) fn shows(group: &HungGroup, kind: EvidenceKind) -> bool {
     group.evidence.iter().any(|evidence| evidence.kind == kind)
 }
 
@@ -77,7 +74,7 @@ pub(crate) fn of_all(operations: [&[Op]; 4]) -> HangReport {
 
 #[test]
 fn gpu_errors_on_ranks_12_and_14_are_found() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let archive = shared.join("records/flight_recorder/gpu_error_1st_16ranks.tar.gz");
     let records = read_all(&[archive], Keep::All, 1);
     assert_eq!(records.files.iter().filter(|file| file.source.is_some()).count(), 16);
@@ -102,19 +99,19 @@ fn gpu_errors_on_ranks_12_and_14_are_found() {
 
 #[test]
 fn held_processes_of_ranks_9_and_14_are_found() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let report = hang(&read_all(&[shared.join("records/flight_recorder/lock_gil_1st_16ranks.tar.gz")], Keep::All, 1));
     assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[9, 14][..]));
     assert_eq!(report.ranks_without_operations, [9, 14]);
     let first = &report.hung[0];
     assert_eq!((&first.missing_ranks[..], first.sequence), (&[9, 14][..], Some(45265)));
-    assert!(has(first, EvidenceKind::NoOperations));
+    assert!(shows(first, EvidenceKind::NoOperations));
     assert_eq!(first.evidence[0].last, Some(45264));
 }
 
 #[test]
 fn one_answer_of_ras_shows_who_is_after_the_others() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let report = hang(&read_all(&[shared.join("records/nccl_ras/mismatch_4hosts_2.28.9.json")], Keep::All, 1));
     assert_eq!((report.outcome, report.culprits.len(), report.hung.len()), (Outcome::Lagging, 0, 0));
     let group = &report.lagging[0];
@@ -144,12 +141,12 @@ fn two_answers_of_ras_decide_between_stuck_and_slow() {
     for files in [vec![("a", format!("{before}\n{after}"))], vec![("a", after.clone()), ("b", before.clone())]] {
         let report = judged(&files);
         assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[1][..]));
-        assert!(has(&report.hung[0], EvidenceKind::NoProgress));
+        assert!(shows(&report.hung[0], EvidenceKind::NoProgress));
     }
     let moved = answer("02", &[(0, 11), (1, 10), (2, 11), (3, 11)]);
     let report = judged(&[("a", before.clone()), ("b", moved)]);
     assert_eq!((report.outcome, report.culprits.len()), (Outcome::Lagging, 0));
-    assert!(has(&report.lagging[0], EvidenceKind::Progress));
+    assert!(shows(&report.lagging[0], EvidenceKind::Progress));
     // Rank 1 was not in the first answer, so nothing says that it does not move.
     let first = answer("01", &[(0, 9), (2, 9), (3, 9)]);
     let report = judged(&[("a", first), ("b", after)]);
@@ -189,7 +186,7 @@ fn the_odd_rank_is_found_by_majority() {
     let report = of_all([&[("0", "broadcast", 5, "started")], right, right, right]);
     assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[0][..]));
     assert_eq!((&report.hung[0].odd_ranks[..], report.hung[0].collective.as_deref()), (&[0][..], Some("all_reduce")));
-    assert!(has(&report.hung[0], EvidenceKind::OtherCollective));
+    assert!(shows(&report.hung[0], EvidenceKind::OtherCollective));
     for (key, value, kind) in [
         ("input_dtypes", json!(["Half"]), EvidenceKind::OtherType),
         ("input_sizes", json!([[4], [8]]), EvidenceKind::OtherSize),
@@ -198,7 +195,7 @@ fn the_odd_rank_is_found_by_majority() {
         dumps[0]["entries"][0][key] = value;
         let report = of_dumps(&dumps);
         assert_eq!((&report.culprits[..], &report.hung[0].odd_ranks[..]), (&[0][..], &[0][..]), "{key}");
-        assert!(has(&report.hung[0], kind), "{key}: {:?}", report.hung[0].evidence);
+        assert!(shows(&report.hung[0], kind), "{key}: {:?}", report.hung[0].evidence);
     }
 }
 
@@ -221,7 +218,7 @@ fn of_ranks_that_all_differ_some_are_shown() {
 fn a_tie_is_undecidable() {
     let report = of_all([&[("1", "all_reduce", 5, "started")], &[("1", "all_gather", 5, "started")], &[], &[]]);
     assert_eq!((report.outcome, report.culprits.len(), &report.circle[..]), (Outcome::Hung, 0, &[0, 1][..]));
-    assert!(report.hung[0].odd_ranks.is_empty() && has(&report.hung[0], EvidenceKind::Undecidable));
+    assert!(report.hung[0].odd_ranks.is_empty() && shows(&report.hung[0], EvidenceKind::Undecidable));
 }
 
 #[test]
@@ -262,9 +259,9 @@ fn sends_and_receives_are_paired_in_both_directions() {
     assert_eq!((both.outcome, both.open[0].waiting_ranks.as_slice()), (Outcome::Unclear, &[0, 2][..]));
     // Place 1 of the group is rank 2.
     let sends = of_all([&[("3", "send 0->1", 1, "started")], &[], &[], &[]]);
-    assert_eq!((&sends.culprits[..], has(&sends.hung[0], EvidenceKind::NoReceive)), (&[2][..], true));
+    assert_eq!((&sends.culprits[..], shows(&sends.hung[0], EvidenceKind::NoReceive)), (&[2][..], true));
     let receives = of_all([&[], &[], &[("3", "recv 1<-0", 1, "started")], &[]]);
-    assert_eq!((&receives.culprits[..], has(&receives.hung[0], EvidenceKind::NoSend)), (&[0][..], true));
+    assert_eq!((&receives.culprits[..], shows(&receives.hung[0], EvidenceKind::NoSend)), (&[0][..], true));
     // Both receive first.
     let circle = of_all([&[("3", "recv 0<-1", 1, "started")], &[], &[("3", "recv 1<-0", 1, "started")], &[]]);
     assert_eq!((circle.culprits.len(), &circle.circle[..]), (0, &[0, 2][..]));
@@ -358,7 +355,7 @@ fn waiting_is_followed_to_a_rank_without_a_dump() {
     assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[3][..]));
     let first = &report.hung[0];
     assert_eq!((&first.culprits[..], &first.waiting_ranks[..], first.distance), (&[3][..], &[2][..], Some(0)));
-    assert!(has(first, EvidenceKind::NoRecords));
+    assert!(shows(first, EvidenceKind::NoRecords));
     assert_eq!((first.collective.as_deref(), first.sequence), (Some("all_reduce"), Some(7)));
     assert_eq!((report.hung[1].distance, &report.hung[1].culprits[..]), (Some(1), &[][..]));
     let said = nccl_stacks::answers::hang::document::verdict(&report);

@@ -1,7 +1,5 @@
 //! Who holds a job up by made dumps of the flight recorder: what is unknown, what disagrees, and how groups are named.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::time::{Duration, Instant};
 
 use nccl_stacks::answers::OnPage;
@@ -10,8 +8,8 @@ use nccl_stacks::answers::hang::{EvidenceKind, HangReport, Outcome};
 use nccl_stacks::document::{Answer, Form, Screen};
 use serde_json::{Value, json};
 
-use crate::records::hang::{Op, dump, has, judged, of_all, of_dumps};
-use crate::support::program::{program, run, stderr};
+use crate::records::hang::{Op, dump, judged, of_all, of_dumps, shows};
+use crate::support::program::{has, program, run, stderr, stderr_of};
 
 #[test]
 fn a_rank_whose_type_is_unknown_hides_no_other() {
@@ -24,7 +22,7 @@ fn a_rank_whose_type_is_unknown_hides_no_other() {
     let report = of_dumps(&dumps);
     // Ranks 1 and 2 against 3; rank 0 may be on either side.
     assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[3][..]));
-    assert!(has(&report.hung[0], EvidenceKind::OtherType));
+    assert!(shows(&report.hung[0], EvidenceKind::OtherType));
     assert_eq!(report.hung[0].waiting_ranks, [0, 1, 2]);
 }
 
@@ -137,8 +135,8 @@ fn what_is_unclear_is_said_as_it_is() {
     let report = of_all([&[("1", "all_reduce", 5, "started")], &[("1", "all_reduce", 5, "completed")], &[], &[]]);
     let text = text(&report, Some(500));
     // On rank 1 it is complete.
-    assert!(text.contains("operations are incomplete that all ranks with records have enqueued"), "{text}");
-    assert!(text.contains("rank 0 in all_reduce 5"), "{text}");
+    has(&text, "operations are incomplete that all ranks with records have enqueued");
+    has(&text, "rank 0 in all_reduce 5");
 }
 
 #[test]
@@ -152,10 +150,8 @@ fn files_that_cannot_be_read_are_left_out_with_the_reason() {
     assert!(said.contains("Left out, because they are no records:") && said.contains("note.txt"), "{said}");
     assert!(said.contains("Left out: ") && said.contains("missing: there is no such file"), "{said}");
     assert_eq!(output.status.code(), Some(0), "{said}");
-    let strict = run(&["hang", "--strict", &path("good"), &path("missing")]);
-    assert_eq!(strict.status.code(), Some(1), "{}", stderr(&strict));
-    let strict = run(&["hang", "--strict", &path("good"), &path("note.txt")]);
-    assert_eq!(strict.status.code(), Some(0), "{}", stderr(&strict));
+    stderr_of(&["hang", "--strict", &path("good"), &path("missing")], 1);
+    stderr_of(&["hang", "--strict", &path("good"), &path("note.txt")], 0);
 }
 
 /// A folder may have pipes of whatever else runs there: opening one waits for a writer.

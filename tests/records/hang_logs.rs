@@ -1,7 +1,5 @@
 //! Who holds a job up by sources that count without states: RAS, and logs of calls.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::io::Cursor;
 
 use nccl_stacks::answers::OnPage;
@@ -11,8 +9,8 @@ use nccl_stacks::document::{Answer, Form, Screen};
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_as};
 
-use crate::records::hang::{answer, has, judged};
-use crate::support::program::{run, stdout};
+use crate::records::hang::{answer, judged, shows};
+use crate::support::program::{has, run, stdout};
 
 /// A call: the function, its number and its size.
 type Call<'a> = (&'a str, u64, u64);
@@ -75,7 +73,7 @@ fn a_rank_that_no_longer_answers_has_not_moved() {
         .replace("\"missing_ranks\":[]", "\"missing_ranks\":[{\"rank\": 1, \"status\": {\"unresponsive\": true}}]");
     let report = judged(&[("a", before), ("b", after)]);
     assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[1, 2][..]));
-    assert!(!has(&report.hung[0], EvidenceKind::Progress) && has(&report.hung[0], EvidenceKind::Fault));
+    assert!(!shows(&report.hung[0], EvidenceKind::Progress) && shows(&report.hung[0], EvidenceKind::Fault));
 }
 
 #[test]
@@ -109,7 +107,7 @@ fn a_rank_that_never_called_is_after_the_others() {
     assert_eq!((report.outcome, report.lagging.len()), (Outcome::Lagging, 1));
     assert_eq!(report.lagging[0].missing_ranks, [2]);
     let text = shown(&report);
-    assert!(text.contains("Rank 2 lags: nothing against 1 on ranks 0, 1 and 3."), "{text}");
+    has(&text, "Rank 2 lags: nothing against 1 on ranks 0, 1 and 3.");
 }
 
 /// With sends the numbers say nothing, and calls are counted; of long logs all of them, and not those that are kept.

@@ -1,9 +1,5 @@
 //! Logs of NCCL Inspector: the documented records, its variants, and damaged lines.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::path::Path;
 
 use nccl_stacks::answers::records as recorded;
@@ -25,7 +21,7 @@ fn report(text: &str) -> Records {
 
 #[test]
 fn bandwidths_of_the_documented_records_are_worked_out_alike() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let records = read(&shared.join("records/nccl_inspector/documented_records.jsonl"));
     assert_eq!((records.operations.len(), records.files[0].skipped.len()), (2, 0));
     assert_eq!(records.files[0].version.as_deref(), Some("v4.0"));

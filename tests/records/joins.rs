@@ -1,7 +1,5 @@
 //! Records beside traces: which record is of which kernel, on made jobs whose truth is known.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use crate::support::random::rounds;
 use std::collections::BTreeMap;
 use std::io::Cursor;

@@ -1,7 +1,5 @@
 //! The made job with all sources at once: its truth is compared with the texts themselves, by other means than the writers'.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeMap;
 
 use serde_json::Value;

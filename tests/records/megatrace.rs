@@ -1,7 +1,5 @@
 //! Megatrace logs: every generation, what is wrong with them, and the real samples.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,5 @@
 //! Pickles as dumps: those that Python writes, and those that want to do something, or lie.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use nccl_stacks::input;
 use nccl_stacks::operation::{Source, State};
 use nccl_stacks::records::{Keep, Records, read};

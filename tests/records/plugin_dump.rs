@@ -1,9 +1,5 @@
 //! Dumps of NCCL's example profiler plugin: every event has a place, times of 0 are none, and what is damaged is counted.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -63,7 +59,7 @@ fn assert_no_zero_times(records: &Records) {
 
 #[test]
 fn all_310_events_of_the_real_point_to_point_dump_are_placed() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let path = shared.join("records/nccl_example_plugin/p2p_4ranks_nccl2.28.json");
     let (records, counts) = (read(&path), counted(&path));
     assert_eq!((records.files[0].records, counts.values().sum::<u64>()), (310, 310));
@@ -89,7 +85,7 @@ fn all_310_events_of_the_real_point_to_point_dump_are_placed() {
 
 #[test]
 fn all_44_events_of_the_readmes_dump_are_placed() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let path = shared.join("records/nccl_example_plugin/allreduce_readme_nccl2.28.json");
     let (records, counts) = (read(&path), counted(&path));
     assert_eq!((records.files[0].records, counts.values().sum::<u64>()), (44, 44));
@@ -117,7 +113,7 @@ fn all_44_events_of_the_readmes_dump_are_placed() {
 /// The clock of the made dump: channels start at 140.5 microseconds of the plugin, and at 140,000 ns past a second of the GPU.
 #[test]
 fn times_are_on_the_clock_of_the_gpu() {
-    let records = read(Path::new(&support::program::testdata("records/pair/plugin_dump.txt")));
+    let records = read(Path::new(&crate::support::program::testdata("records/pair/plugin_dump.txt")));
     let second = 1_760_000_000_000_000_000;
     let operation = &records.operations[0];
     assert_eq!((operation.start, operation.end), (Some(Ns(second + 140_000)), Some(Ns(second + 491_000))));
@@ -132,7 +128,7 @@ fn times_are_on_the_clock_of_the_gpu() {
 
 #[test]
 fn a_killed_process_leaves_no_end() {
-    let whole = std::fs::read_to_string(support::program::testdata("records/pair/plugin_dump.txt")).unwrap();
+    let whole = std::fs::read_to_string(crate::support::program::testdata("records/pair/plugin_dump.txt")).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
     let cut = format!("{}\n{}", lines[..30].join("\n"), &lines[30][..40]);
     let records = report(&cut);

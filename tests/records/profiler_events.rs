@@ -1,18 +1,14 @@
 //! What NCCL's profiler interface reports besides operations: rows of a table of their own, and a count of each kind.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use nccl_stacks_recorder_format::{Kind, Record};
 use serde_json::{Value, json};
 
 use crate::records::recorder::{EPOCH, Process};
-use crate::support::program::{run, stderr, stdout};
+use crate::support::program::{json_of, run, stdout};
 use crate::support::schema::{Schema, read};
 
 fn ask(process: &Process, query: &str) -> Vec<Value> {
-    let output = run(&["sql", process.path.to_str().unwrap(), query, "--quiet", "--format", "json"]);
-    assert_eq!(output.status.code(), Some(0), "{query}\n{}", stderr(&output));
-    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let answer: Value = json_of(&["sql", process.path.to_str().unwrap(), query, "--quiet", "--format", "json"]);
     answer.as_array().unwrap().clone()
 }
 

@@ -1,7 +1,5 @@
 //! RAS's text for people: what it says of ranks by name, and of those that it leaves out.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeMap;
 
 use nccl_stacks::answers::hang::{Outcome, hang};

@@ -1,7 +1,5 @@
 //! Files of the recorder: written by its own writer, record by record, and read. What is expected is worked out by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use crate::support::random::rounds;
 use std::ffi::CString;
 use std::os::unix::fs::{FileExt as _, PermissionsExt};
@@ -17,7 +15,7 @@ use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Header, Kind, Rec
 use tempfile::TempDir;
 
 use crate::checks::records::check_as;
-use crate::support::program::{run, stdout};
+use crate::support::program::{has, run, stdout};
 use crate::support::random::Random;
 
 /// What the host's clock showed when the monotonic one showed 0.
@@ -525,7 +523,7 @@ fn the_rank_that_does_not_come_is_named() {
                 assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[2][..]));
                 let output = run(&["hang", of_plugin.path().to_str().unwrap()]);
                 assert_eq!(output.status.code(), Some(4));
-                assert!(stdout(&output).contains("ask again after some seconds"), "{}", stdout(&output));
+                has(&stdout(&output), "ask again after some seconds");
                 assert_eq!((report.hung[0].sequence, &report.hung[0].waiting_ranks[..]), (Some(7), &[0, 1, 3][..]));
             }
             assert_eq!(report.hung[0].missing_ranks, [2], "{:?}", report.hung[0]);
@@ -598,7 +596,7 @@ fn the_rank_that_enters_late_is_named() {
         "--format",
         "csv",
     ]));
-    assert!(rows.contains("1600,4,\"recorder\""), "{rows}");
+    has(&rows, "1600,4,\"recorder\"");
 }
 
 /// Bytes that are changed, gone or there twice: no panic, and rows name rows that exist.

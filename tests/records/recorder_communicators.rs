@@ -1,8 +1,6 @@
 //! Communicators that the interceptor knows without a hash, and the plugin with one: which are one, and which stay unknown. What is expected is
 //! worked out by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use nccl_stacks::records::Records;
 use nccl_stacks_recorder_format::{Communicator, Kind, Record};
 

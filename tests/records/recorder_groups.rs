@@ -1,7 +1,5 @@
 //! Which operations belong together, in SQL and in `records`; and communicators that NCCL and the recorder name differently.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use nccl_stacks::input;
 use nccl_stacks::operation::State;
 use nccl_stacks::records::{self, Keep};
@@ -9,13 +7,12 @@ use nccl_stacks_recorder_format::{Kind, Record};
 use serde_json::{Value, json};
 
 use crate::records::recorder::{EPOCH, Process, folder};
-use crate::support::program::{run, stderr, stdout};
+use crate::support::program::{has, json_of, run, stdout};
 
 fn ask(process: &Process, query: &str) -> Vec<Value> {
     process.set_clock();
-    let output = run(&["sql", process.path.to_str().unwrap(), query, "--quiet", "--format", "json"]);
-    assert_eq!(output.status.code(), Some(0), "{query}\n{}", stderr(&output));
-    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+
+    let answer: Value = json_of(&["sql", process.path.to_str().unwrap(), query, "--quiet", "--format", "json"]);
     answer.as_array().unwrap().clone()
 }
 
@@ -67,7 +64,7 @@ fn nccl_reports_what_it_was_called_with_and_what_it_planned() {
         json!([row("calls", Some(1), 1, 2, 50), row("calls", Some(2), 2, 1, 200), row("kernel", None, 2, 1, 20)])
     );
     let table = stdout(&run(&["records", process.path.to_str().unwrap(), "--format", "table"]));
-    assert!(table.contains("\nGroups\n"), "{table}");
+    has(&table, "\nGroups\n");
 }
 
 /// Without the plugin the calls that begin and end groups say it.

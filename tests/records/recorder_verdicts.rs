@@ -1,7 +1,5 @@
 //! What answers say of recordings that lack something, or in which calls of NCCL failed. What is expected is worked out by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::path::Path;
 
 use nccl_stacks::answers::hang::{Outcome, hang};
@@ -11,7 +9,7 @@ use nccl_stacks_recorder_format::{Kind, Record, flag};
 use serde_json::Value;
 
 use crate::records::recorder::{Process, first_ring, folder, job, read_folder};
-use crate::support::program::{run, stderr, stdout, verdict_of};
+use crate::support::program::{has, run, stderr, stdout, verdict_of};
 
 /// The verdict of `records` about a folder.
 fn verdict(folder: &Path) -> String {
@@ -62,9 +60,9 @@ fn damage_is_in_the_verdict_beside_what_is_off() {
     std::fs::write(&process.path, bytes).unwrap();
     let verdict = verdict(folder.path());
     // Rank 1 is not here, which comes first. Of 200 records the ring has 64, of which one is torn.
-    assert!(verdict.contains("Of the 2 ranks"), "{verdict}");
-    assert!(verdict.contains("136 records that newer ones have overwritten"), "{verdict}");
-    assert!(verdict.contains("1 records that are not complete"), "{verdict}");
+    has(&verdict, "Of the 2 ranks");
+    has(&verdict, "136 records that newer ones have overwritten");
+    has(&verdict, "1 records that are not complete");
 }
 
 /// Sets a number in the header of the recording of a rank.
@@ -131,7 +129,7 @@ fn a_hang_that_is_seen_is_said_with_what_the_recording_lacks() {
         assert_eq!((code, &answer["culprits"]), (Some(4), &serde_json::json!([2])), "{answer}");
         let verdict = verdict_of(&answer);
         assert!(verdict.starts_with("The job hangs on rank 2: it did not enqueue"), "{verdict}");
-        assert!(verdict.contains(". The recording lacks 4 "), "{verdict}");
+        has(&verdict, ". The recording lacks 4 ");
     }
 }
 
@@ -190,7 +188,7 @@ fn a_rank_whose_call_failed_does_not_wait_in_it() {
     let (answer, _) = answer(folder.path());
     let verdict_of_hang = verdict_of(&answer);
     let said = "ncclAllReduce failed on rank 2 with error 4 (ncclInvalidArgument).";
-    assert!(verdict_of_hang.contains(said), "{verdict_of_hang}");
+    has(&verdict_of_hang, said);
     // The others have called it seven times, and rank 2 six times.
     assert_eq!(
         (answer["outcome"].as_str(), &answer["lagging"][0]["missing_ranks"]),
@@ -264,7 +262,7 @@ fn calls_that_are_no_operations_fail_too() {
         "ncclCommInitRank failed on rank 0 with error 2 (ncclSystemError).",
         "ncclGroupEnd failed on rank 0 with error 3 (ncclInternalError).",
     ] {
-        assert!(verdict.contains(said), "{verdict}");
+        has(&verdict, said);
     }
 }
 
@@ -290,7 +288,7 @@ fn processes_that_could_not_record_are_said() {
     let words = records.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.starts_with("Nothing was recorded.") && words.contains(full), "{records}");
     let ranks = run(&["ranks", path, "--quiet"]);
-    assert!(stderr(&ranks).contains("2 processes could not record: the disk is full."), "{}", stderr(&ranks));
+    has(&stderr(&ranks), "2 processes could not record: the disk is full.");
     assert_eq!(ranks.status.code(), Some(3), "{}", stderr(&ranks));
 
     // Beside recordings of the others nobody is said to wait for nobody.
@@ -373,7 +371,7 @@ fn a_file_without_operations_is_here() {
             Process::bare(folder.path(), [3, 4, 3], 43, 1024).set_clock();
         }
         let verdict = verdict(folder.path());
-        assert!(verdict.contains("Rank 3's file has no operations of 0xabc."), "{verdict}");
+        has(&verdict, "Rank 3's file has no operations of 0xabc.");
         assert!(!verdict.contains("are here") && !verdict.contains("add the files"), "{verdict}");
     }
 }
@@ -392,13 +390,13 @@ fn advice_is_not_what_is_so_already() {
         (verdict(folder.path()), described)
     };
     let (verdict, described) = said(None);
-    assert!(verdict.contains("load the profiler plugin"), "{verdict}");
-    assert!(described.contains("nccl-stacks record with its kernel channels"), "{described}");
+    has(&verdict, "load the profiler plugin");
+    has(&described, "nccl-stacks record with its kernel channels");
     let (verdict, described) = said(Some(2 | 4 | 8));
-    assert!(verdict.contains("add kernel-channels to `nccl-stacks record --events`"), "{verdict}");
-    assert!(described.contains("nccl-stacks record with its kernel channels"), "{described}");
+    has(&verdict, "add kernel-channels to `nccl-stacks record --events`");
+    has(&described, "nccl-stacks record with its kernel channels");
     let (verdict, described) = said(Some(2 | 4 | 8 | 64));
-    assert!(verdict.contains("though the channels of their kernels were asked for"), "{verdict}");
+    has(&verdict, "though the channels of their kernels were asked for");
     assert!(!verdict.contains("record the channels of kernels"), "{verdict}");
     assert!(!described.contains("nccl-stacks record with its kernel channels"), "{described}");
 }

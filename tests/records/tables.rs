@@ -1,21 +1,14 @@
 //! Records in SQL: what is in the tables, and which kernels the rows are joined to, by the truth of a made job.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::support::program::{run, stderr, stdout, testdata};
+use crate::support::program::{has, refused, run, stderr, stderr_of, stdout, stdout_of, testdata};
 
 fn ask(inputs: &[&str], query: &str) -> Vec<Vec<String>> {
-    let output = run(&[&["sql"], inputs, &[query, "--quiet", "--format", "csv"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{query}\n{}", stderr(&output));
-    stdout(&output)
-        .lines()
-        .skip(1)
-        .map(|line| line.split(',').map(|cell| cell.trim_matches('"').to_owned()).collect())
-        .collect()
+    let text = stdout_of(&[&["sql"], inputs, &[query, "--quiet", "--format", "csv"]].concat());
+    text.lines().skip(1).map(|line| line.split(',').map(|cell| cell.trim_matches('"').to_owned()).collect()).collect()
 }
 
 /// Every record of the job is at the kernel that the generator wrote it for, with the algorithm that it wrote.
@@ -52,8 +45,7 @@ fn an_archive_of_records_is_records() {
     let database = folder.path().join("job.sqlite");
     for input in [&testdata("records/hang")[..], archive.to_str().unwrap()] {
         assert_eq!(ask(&[input], "SELECT count(*) FROM collective"), [["15"]], "{input}");
-        let output = run(&["export", input, "--sqlite", database.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&["export", input, "--sqlite", database.to_str().unwrap()], 0);
         let copy = rusqlite::Connection::open(&database).unwrap();
         assert_eq!(copy.query_row("SELECT count(*) FROM collective", [], |row| row.get::<_, i64>(0)).unwrap(), 15);
         drop(copy);
@@ -82,8 +74,7 @@ fn records_alone_are_tables_and_exports() {
     assert_eq!(paths, [["1", "0"]]);
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("records.sqlite");
-    let output = run(&["export", &dumps, "--sqlite", database.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stderr_of(&["export", &dumps, "--sqlite", database.to_str().unwrap()], 0);
     let copy = rusqlite::Connection::open(&database).unwrap();
     let count = |table: &str| -> i64 {
         copy.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
@@ -117,22 +108,15 @@ fn what_is_neither_a_trace_nor_a_record_is_named() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "nothing").unwrap();
     let path = folder.path().to_str().unwrap();
-    let output = run(&["sql", path, "SELECT 1"]);
-    assert!(stderr(&output).contains("neither traces nor records"), "{}", stderr(&output));
-    let output = run(&["hang", path]);
-    assert!(
-        stderr(&output)
-            .contains("Known sources are: PyTorch flight recorder, NCCL RAS, NCCL Inspector, NCCL's example"),
-        "{}",
-        stderr(&output)
+    has(&stderr(&run(&["sql", path, "SELECT 1"])), "neither traces nor records");
+    has(
+        &stderr(&run(&["hang", path])),
+        "Known sources are: PyTorch flight recorder, NCCL RAS, NCCL Inspector, NCCL's example",
     );
     let dumps = testdata("records/hang");
-    let output = run(&[&dumps]);
-    assert_eq!(
-        output.status.code(),
-        Some(if std::path::Path::new(&dumps).is_dir() { 2 } else { 1 }),
-        "{}",
-        stderr(&output)
+    refused(
+        &[&dumps],
+        if std::path::Path::new(&dumps).is_dir() { 2 } else { 1 },
+        "NCCL's own records, without a trace",
     );
-    assert!(stderr(&output).contains("NCCL's own records, without a trace"), "{}", stderr(&output));
 }

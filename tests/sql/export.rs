@@ -1,14 +1,13 @@
 //! `nccl-stacks export`: the files hold what was read, and other programs can read them.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use crate::support;
 use crate::support::random::is_long;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::support::program::{refused, run, scratch, stderr, stderr_of, stdout, testdata, trace_of};
+use crate::support::{read_text, shared};
 use nccl_stacks::damage::{Cost, Damage};
 use nccl_stacks::id::SliceId;
 use nccl_stacks::load::{LoadOptions, load};
@@ -17,8 +16,6 @@ use nccl_stacks::sql::{Database, TABLES};
 use nccl_stacks::store::Store;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
-use support::program::{run, scratch, stderr, stdout, testdata, trace_of};
-use support::{read_text, shared};
 
 fn database(trace: &str) -> Database {
     Database::open(load(Path::new(trace), LoadOptions::default(), |_| {}).unwrap().store).unwrap()
@@ -80,9 +77,7 @@ fn shown(row: &[Value]) -> String {
 fn check_sqlite(trace: &str) {
     let (folder, _) = scratch("x", b"");
     let file = folder.path().join("trace.db");
-    let output = run(&["export", trace, "--sqlite", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains(&format!("Written: {}, ", file.display())), "{}", stderr(&output));
+    refused(&["export", trace, "--sqlite", file.to_str().unwrap()], 0, &format!("Written: {}, ", file.display()));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
     let database = database(trace);
     let plain = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
@@ -579,21 +574,21 @@ fn export_errors_come_before_anything_is_read() {
         (&[&trace, "--trace", "-"], "--trace -: this is not a regular file"),
         (&[&trace, "--sqlite", "-"], "--sqlite -: this is not a regular file"),
     ] {
-        let output = run(&[&["export"], args].concat());
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(want), "{args:?}: {}", stderr(&output));
-        assert!(!stderr(&output).contains("Trace loaded"), "{args:?}");
+        let said = stderr_of(&[&["export"], args].concat(), 2);
+        assert!(said.contains(want), "{args:?}: {said}");
+        assert!(!said.contains("Trace loaded"), "{args:?}");
     }
     let (folder, _) = scratch("x", b"");
     let [database, cut] = ["a.db", "b.json.gz"].map(|name| folder.path().join(name));
-    let both = run(&["export", &trace, "--sqlite", database.to_str().unwrap(), "--trace", cut.to_str().unwrap()]);
-    assert_eq!(both.status.code(), Some(0), "{}", stderr(&both));
+    stderr_of(&["export", &trace, "--sqlite", database.to_str().unwrap(), "--trace", cut.to_str().unwrap()], 0);
     assert!(database.is_file() && cut.is_file());
     let outside = folder.path().join("outside.json.gz");
     let window = ["--start-ts", "9s", "--duration", "1us"];
-    let output = run(&[&["export", &trace, "--trace", outside.to_str().unwrap()], &window[..]].concat());
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("the window lies outside of the trace, which goes from "), "{}", stderr(&output));
+    refused(
+        &[&["export", &trace, "--trace", outside.to_str().unwrap()], &window[..]].concat(),
+        3,
+        "the window lies outside of the trace, which goes from ",
+    );
     assert!(!outside.exists());
     let nothing = Cut::new(&trace, &["--kernel-name", "no such kernel"]);
     assert!(
@@ -610,8 +605,7 @@ fn a_cut_is_packed_unless_its_name_says_json() {
     let packed = folder.path().join("cut.gz");
     let trace = testdata("two_matches.json");
     for path in [&plain, packed.to_str().unwrap()] {
-        let output = run(&["export", &trace, "--trace", path]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&["export", &trace, "--trace", path], 0);
     }
     assert!(std::fs::read_to_string(&plain).unwrap().starts_with('{'));
     assert!(std::fs::read(&packed).unwrap().starts_with(b"\x1f\x8b"));
@@ -628,8 +622,7 @@ fn slices_that_overlap_are_on_lanes() {
     for (more, overlapping) in [(&[][..], 2), (&["--lanes"], 0)] {
         let path = folder.path().join("cut.json");
         let path = path.to_str().unwrap();
-        let output = run(&[&["export", &trace, "--trace", path], more].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&[&["export", &trace, "--trace", path], more].concat(), 0);
         let cut: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let slices: Vec<(String, f64, f64)> = cut["traceEvents"]
             .as_array()
@@ -656,9 +649,11 @@ fn slices_that_overlap_are_on_lanes() {
 #[cfg(not(feature = "parquet"))]
 #[test]
 fn a_build_without_parquet_reports_that() {
-    let output = run(&["export", &testdata("evidence.json"), "--parquet", "/no/such/folder"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("this build was made without Parquet; `cargo install"), "{}", stderr(&output));
+    refused(
+        &["export", &testdata("evidence.json"), "--parquet", "/no/such/folder"],
+        2,
+        "this build was made without Parquet; `cargo install",
+    );
 }
 
 #[cfg(feature = "parquet")]
@@ -690,8 +685,7 @@ mod parquet_files {
     fn check(trace: &str) {
         let (folder, _) = scratch("x", b"");
         let folder = folder.path().join("new/tables");
-        let output = run(&["export", trace, "--parquet", folder.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&["export", trace, "--parquet", folder.to_str().unwrap()], 0);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), TABLES.len());
         assert_eq!(std::fs::read_dir(folder.parent().unwrap()).unwrap().count(), 1, "nothing is left behind");
         let database = database(trace);
@@ -724,8 +718,7 @@ mod parquet_files {
         ]);
         let tables = folder.path().join("tables");
         std::fs::create_dir(&tables).unwrap();
-        let output = run(&["export", &trace, "--parquet", tables.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr_of(&["export", &trace, "--parquet", tables.to_str().unwrap()], 0);
         let slice = lines(&tables.join("slice.parquet"));
         assert_eq!(slice.len(), 2);
         assert!(slice[1].starts_with("0|1500|2000|0|kernel|nccl|0|NULL|0|NULL"), "{}", slice[1]);
@@ -738,13 +731,9 @@ mod parquet_files {
             reader.metadata().row_group(0).columns().iter().find(|c| c.column_path().string() == "name").unwrap();
         assert!(names.encodings().any(|encoding| encoding == Encoding::RLE_DICTIONARY));
         // A folder with files in it is not overwritten.
-        let again = run(&["export", &trace, "--parquet", tables.to_str().unwrap()]);
-        assert_eq!(again.status.code(), Some(2));
-        assert!(stderr(&again).contains("this folder is not empty"), "{}", stderr(&again));
+        refused(&["export", &trace, "--parquet", tables.to_str().unwrap()], 2, "this folder is not empty");
         for folder in [&format!("{trace}/folder/tables"), &trace] {
-            let output = run(&["export", &trace, "--parquet", folder]);
-            assert_eq!(output.status.code(), Some(1));
-            assert!(stderr(&output).contains("cannot be written"), "{}", stderr(&output));
+            refused(&["export", &trace, "--parquet", folder], 1, "cannot be written");
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The tables of attribution equal the program's answers on every trace, and what was worked out by hand on small ones.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +12,7 @@ use nccl_stacks::sql::queries;
 use nccl_stacks::sql::rusqlite::Row;
 use nccl_stacks::{Database, LoadOptions, StackOptions, StackReport, Wanted, Window, load};
 
-use crate::support::program::{run, stderr};
+use crate::support::program::{has, run, stderr};
 use crate::support::shared;
 
 /// The stack key, as one text for each part: capture, forward pass, thread, frames.
@@ -183,9 +181,9 @@ fn the_command_reads_captures() {
     let query = in_repository("queries/stacks.sql");
     let output = run(&["sql", "testdata/replay/trace.json", "--file", query.to_str().unwrap()]);
     let (answer, notes) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
-    assert!(notes.contains("Capture loaded: testdata/replay/capture_traces/capture.json, 4 graphs"), "{notes}");
+    has(&notes, "Capture loaded: testdata/replay/capture_traces/capture.json, 4 graphs");
     for stack in ["model.py(5): mlp -> ", "model.py(9): attention -> ", "embed.py(3): gather -> "] {
-        assert!(answer.contains(stack), "{answer}");
+        has(&answer, stack);
     }
     let output = run(&["sql", "testdata/replay/trace.json", "SELECT count(*) FROM slice"]);
     assert!(!stderr(&output).contains("Capture"), "{}", stderr(&output));

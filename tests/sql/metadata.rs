@@ -1,7 +1,5 @@
 //! The tables of operators' arguments and of memory: hand-made rows, and real ones against an independent walk of the JSON.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::sql::Database;

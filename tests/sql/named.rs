@@ -1,13 +1,11 @@
 //! Named queries, as `nccl-stacks sql --query` asks them: the project's, and a user's own.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::process::{Output, Stdio};
 
 use nccl_stacks::sql::queries::named;
 use serde_json::{Value, json};
 
-use crate::support::program::{program, rows, run, scratch, stderr, stdout, testdata};
+use crate::support::program::{has, program, rows, run, scratch, stderr, stderr_of, stdout, stdout_of, testdata};
 
 /// A query of a user's own, with a window and parameters.
 const OWN: &str = "\
@@ -101,10 +99,10 @@ fn a_users_own_query_works_the_same() {
 #[test]
 fn the_programs_own_query_is_not_replaced_silently() {
     let output = with_settings(&["sql", &testdata("costs.json"), "--query", "kernels", "--quiet"]);
-    assert!(stdout(&output).contains("\"Instances\""), "{}", stdout(&output));
+    has(&stdout(&output), "\"Instances\"");
     let notes = stderr(&output);
-    assert!(notes.contains("Note: kernels is the program's own query; --query /"), "{notes}");
-    assert!(notes.contains("/nccl-stacks/queries/kernels.sql is yours"), "{notes}");
+    has(&notes, "Note: kernels is the program's own query; --query /");
+    has(&notes, "/nccl-stacks/queries/kernels.sql is yours");
 }
 
 #[test]
@@ -136,8 +134,7 @@ fn what_is_wrong_is_said_with_what_there_is() {
     usage(&[&trace, "SELECT 1", "--limit", "1"], "--query");
     let (_folder, file) = scratch("odd.sql", b"-- column a  \"A\"  parsecs\nSELECT 1 AS a");
     usage(&[&trace, "--query", &file], "column a: the unit \"parsecs\" is none of text, id, detail, ns");
-    let missing = run(&["sql", &trace, "--query", "/no/such.sql"]);
-    assert_eq!(missing.status.code(), Some(1), "{}", stderr(&missing));
+    stderr_of(&["sql", &trace, "--query", "/no/such.sql"], 1);
     // What is wrong is said before the trace is read.
     usage(&["/no/such/trace", "--query", "kernel"], "there is no query kernel");
 }
@@ -157,8 +154,7 @@ fn kernels_are_chosen_by_name_and_family() {
     let gemm = &rows(&trace, "kernels", &["--param", "kernel_name=gemm"])[0];
     assert_eq!(gemm["Time (%)"], 100.0);
     assert!(rows(&trace, "kernels", &["--param", "kernel_name=none"]).is_empty());
-    let unknown = run(&["sql", &trace, "--query", "kernels", "--param", "family=mine"]);
-    assert!(stderr(&unknown).contains("mine"), "{}", stderr(&unknown));
+    has(&stderr(&run(&["sql", &trace, "--query", "kernels", "--param", "family=mine"])), "mine");
     // A family of the user's own, also in other statements.
     let (folder, families) = scratch("families.json", br#"{"mine": ["gemm*"]}"#);
     let counted = "SELECT count(*) AS n FROM slice WHERE in_family(name, 'mine')";
@@ -182,7 +178,7 @@ fn windows_choose_what_begins_in_them() {
     // In a table, times are those since the start of the window: 13.64 ms less 11 ms.
     let text =
         stdout(&run(&[&["sql", &trace, "--query", "memory", "--format", "table", "--quiet"], &step[..]].concat()));
-    assert!(text.contains("1.14 MB  2.64 ms"), "{text}");
+    has(&text, "1.14 MB  2.64 ms");
 }
 
 #[test]
@@ -195,7 +191,7 @@ fn several_queries_read_the_trace_once() {
         text.starts_with("Kernels by name, with the columns of `nsys stats -r cuda_gpu_kern_sum`:\nTime (%)"),
         "{text}"
     );
-    assert!(text.contains("\n… and 4 more rows\n\nOperators with several shapes, which are"), "{text}");
+    has(&text, "\n… and 4 more rows\n\nOperators with several shapes, which are");
     assert!(text.ends_with(":\nnone\n"), "{text}");
     assert_eq!(stderr(&output).matches("Trace loaded").count(), 1);
     let output = run(&["sql", &trace, "--query", "kernels", "--query", "operator_shapes", "--format", "json"]);
@@ -206,9 +202,8 @@ fn several_queries_read_the_trace_once() {
 fn statistics_and_names_are_functions() {
     let trace = testdata("costs.json");
     let sql = |query: &str| {
-        let output = run(&["sql", &trace, query, "--quiet"]);
-        assert_eq!(output.status.code(), Some(0), "{query}: {}", stderr(&output));
-        stdout(&output).lines().nth(1).unwrap().to_owned()
+        let text = stdout_of(&["sql", &trace, query, "--quiet"]);
+        text.lines().nth(1).unwrap().to_owned()
     };
     assert_eq!(
         sql("SELECT median(v), stddev(v) FROM (SELECT 1 AS v UNION SELECT 2 UNION SELECT 6 UNION SELECT NULL)"),
@@ -244,10 +239,8 @@ fn statistics_and_names_are_functions() {
         ),
         "0,2,\"[NULL]\""
     );
-    let wrong = run(&["sql", &trace, "SELECT median('x')"]);
-    assert!(stderr(&wrong).contains("median: the argument is not a number"), "{}", stderr(&wrong));
-    let wrong = run(&["sql", &trace, "SELECT in_family('x', 'mine')"]);
-    assert!(stderr(&wrong).contains("mine"), "{}", stderr(&wrong));
+    has(&stderr(&run(&["sql", &trace, "SELECT median('x')"])), "median: the argument is not a number");
+    has(&stderr(&run(&["sql", &trace, "SELECT in_family('x', 'mine')"])), "mine");
 }
 
 /// A call below thousands of slices that partly overlap has one stack of as many frames: its text is made once, not once for each frame.

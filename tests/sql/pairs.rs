@@ -1,13 +1,11 @@
 //! Pairs of forward and backward: hand-worked ones, and those of real traces against a walk of their raw JSON.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::program::{number, rows, run, stderr, stdout, testdata, trace_of};
+use crate::support::program::{has, number, rows, run, stderr, stdout, testdata, trace_of};
 use crate::support::{read_text, shared};
 
 const EXACT: [&str; 2] = ["--param", "exact_names=1"];
@@ -184,7 +182,7 @@ fn threads_with_equal_numbers_are_told_apart() {
 fn a_trace_without_a_backward_pass_has_no_pairs() {
     let output = run(&["sql", &testdata("costs.json"), "--query", "pairs", "--quiet"]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(3), ""));
-    assert!(stderr(&output).contains("no operator in the window has a sequence number"), "{}", stderr(&output));
+    has(&stderr(&output), "no operator in the window has a sequence number");
 }
 
 /// Several traces add up.

@@ -1,14 +1,11 @@
 //! Several traces in one database, and the tables of a comparison of ranks.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use crate::{job, support};
-
-use std::path::Path;
 
 use job::{How, Job, Late, Offsets, When};
 use serde_json::{Value, json};
-use support::program::{run, scratch, stderr, stdout, testdata};
+use support::pack::tar_of_files;
+use support::program::{has, json_of, run, scratch, stderr, stderr_of, stdout, testdata};
 
 /// A job of four ranks with different clocks, of which rank 2 is late.
 fn job() -> Job {
@@ -36,15 +33,12 @@ fn path(folder: &tempfile::TempDir, name: &str) -> String {
 
 /// The answer to one statement, as rows of objects.
 fn rows(traces: &[&str], query: &str) -> Vec<Value> {
-    let output = run(&[&["sql"], traces, &[query, "--format", "json"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{query}: {}", stderr(&output));
-    serde_json::from_str(&stdout(&output)).unwrap()
+    json_of(&[&["sql"], traces, &[query, "--format", "json"]].concat())
 }
 
 fn error(args: &[&str], code: i32) -> String {
-    let output = run(&[&["sql"], args].concat());
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
-    stderr(&output)
+    let said = stderr_of(&[&["sql"], args].concat(), code);
+    said
 }
 
 const COUNTS: &str = "SELECT t.machine_id AS m, COUNT(*) AS slices, SUM(s.dur) AS dur FROM slice s JOIN track t ON t.id = s.track_id \
@@ -70,9 +64,7 @@ fn several_traces_are_those_one_by_one() {
         assert_eq!(all.len(), 4);
         assert_eq!(all, one_by_one, "{query}");
         // A folder, a pattern, an archive, and the files in another order.
-        let mut tar = tar::Builder::new(Vec::new());
-        files.iter().for_each(|file| tar.append_path_with_name(file, Path::new(file).file_name().unwrap()).unwrap());
-        let (_other, tar) = scratch("job.tar", &tar.into_inner().unwrap());
+        let (_other, tar) = scratch("job.tar", &tar_of_files(&files));
         for traces in [&[folder.path().to_str().unwrap()][..], &[&path(&folder, "rank?.json")], &[&tar]] {
             assert_eq!(rows(traces, query), all, "{traces:?}");
         }
@@ -89,9 +81,7 @@ fn several_traces_are_those_one_by_one() {
 
 /// The tables have what `ranks` answers, and the sums over their rows are those of its ranks.
 fn assert_same_as_ranks(traces: &[&str]) -> Value {
-    let output = run(&[&["ranks"], traces, &["--json", "--quiet"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let answer: Value = json_of(&[&["ranks"], traces, &["--json", "--quiet"]].concat());
     let ranks = answer["ranks"].as_array().unwrap();
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     let path = rows(traces, "SELECT kind, SUM(dur) AS dur FROM critical_path GROUP BY 1");
@@ -202,7 +192,7 @@ fn one_trace_has_one_rank_and_a_trace_without_a_rank_says_so() {
     }
     assert_eq!(rows(&[&nameless], "SELECT COUNT(*) AS n FROM pragma_table_info('rank')"), [json!({"n": 12})]);
     let twice = error(&[&trace, &nameless, &path(&folder, "rank0.json"), "SELECT * FROM rank"], 1);
-    assert!(twice.contains("costs.json: neither its header"), "{twice}");
+    has(&twice, "costs.json: neither its header");
     assert!(error(&[&trace, "SELECT * FROM rnak"], 1).contains("Did you mean rank?"));
 }
 

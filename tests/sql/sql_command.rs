@@ -3,21 +3,13 @@
 //! Answers over small traces are worked out by hand from testdata/README.md; those over real traces are computed here independently, by
 //! plain loops over the rows that a real trace_processor shows.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
-)]
-
-use crate::support;
-
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
+use crate::support::program::{has, is_ignored, program, run, scratch, stderr, stdout, testdata, trace_of};
 use serde_json::{Value, json};
-use support::program::{is_ignored, program, run, scratch, stderr, stdout, testdata, trace_of};
 
 fn sql(trace: &str, rest: &[&str]) -> Output {
     run(&[&["sql", trace], rest].concat())
@@ -199,7 +191,7 @@ fn wrong_usage_and_failure_have_different_exit_codes() {
     assert!(error(&testdata("damaged.json"), &["SELECT 1", "--strict"], 1).contains("--strict was given"));
     let output = sql(&testdata("damaged.json"), &["SELECT count(*) AS n FROM slice"]);
     assert_eq!(stdout(&output), "\"n\"\n5\n");
-    assert!(stderr(&output).contains("Left out: slices of negative duration: 1"), "{}", stderr(&output));
+    has(&stderr(&output), "Left out: slices of negative duration: 1");
 }
 
 #[test]
@@ -338,7 +330,7 @@ struct Oracle {
 
 fn oracle(shared: &Path, name: &str) -> Oracle {
     let path = |end: &str| shared.join("oracle").join(format!("{name}.{end}.csv.gz"));
-    let csv = support::read_text(&path("slice"));
+    let csv = crate::support::read_text(&path("slice"));
     let number = |field: &Option<String>| field.as_ref().map(|n| n.parse::<i64>().unwrap());
     let slice = |row: Vec<Option<String>>| Slice {
         ts: number(&row[1]).unwrap(),
@@ -349,10 +341,10 @@ fn oracle(shared: &Path, name: &str) -> Oracle {
         parent: number(&row[6]).map(|id| id as usize),
         tid: json!(number(&row[9])),
     };
-    let slices = support::csv_rows(&csv).map(slice).collect();
+    let slices = crate::support::csv_rows(&csv).map(slice).collect();
     let flow = |row: Vec<Option<String>>| (number(&row[1]).unwrap() as usize, number(&row[2]).unwrap() as usize);
     let flows = if path("flow").exists() {
-        support::csv_rows(&support::read_text(&path("flow"))).map(flow).collect()
+        crate::support::csv_rows(&crate::support::read_text(&path("flow"))).map(flow).collect()
     } else {
         Vec::new()
     };
@@ -494,7 +486,7 @@ impl Oracle {
 
 #[test]
 fn questions_over_real_traces_have_the_answers_of_a_trace_processors_rows() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     for name in TRACES {
         let trace = shared.join("traces").join(format!("{name}.json.gz"));
         let trace = trace.to_str().unwrap();
@@ -525,7 +517,7 @@ fn questions_over_real_traces_have_the_answers_of_a_trace_processors_rows() {
 /// The oracle's files begin with these columns, so each of its lines begins with ours, byte for byte.
 #[test]
 fn csv_is_a_trace_processors_byte_for_byte() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     for name in TRACES {
         let trace = shared.join("traces").join(format!("{name}.json.gz"));
         let query = "SELECT id, ts, dur, category, name, depth, parent_id FROM slice";

@@ -3,31 +3,23 @@
 //! Walks from slice to slice are compared with walks written here independently, from the rules alone, over the rows of a real
 //! trace_processor: its slices with their parents and its flows.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
-)]
-
-use crate::support;
-
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::Path;
 
+use crate::support::random::Random;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load, load_input};
 use nccl_stacks::sql::{Database, absent};
 use nccl_stacks::time::TimeRule;
 use rusqlite::StatementStatus;
 use rusqlite::types::Value;
-use support::random::Random;
 
 fn open(path: &Path, time: TimeRule) -> Database {
     Database::open(load(path, LoadOptions { time, ..LoadOptions::default() }, |_| {}).unwrap().store).unwrap()
 }
 
 fn testdata(name: &str) -> Database {
-    open(support::program::testdata(name).as_ref(), TimeRule::Exact)
+    open(crate::support::program::testdata(name).as_ref(), TimeRule::Exact)
 }
 
 /// The rows of a query, its values joined with `|`.
@@ -219,16 +211,16 @@ impl Oracle {
     fn read(shared: &Path, name: &str) -> Option<Oracle> {
         let text = |end: &str| {
             let file = shared.join("oracle").join(format!("{name}.{end}.csv.gz"));
-            file.exists().then(|| support::read_text(&file))
+            file.exists().then(|| crate::support::read_text(&file))
         };
         let number = |field: &Option<String>| field.as_ref().map(|n| n.parse::<u32>().unwrap());
-        let parents: Vec<Option<u32>> = support::csv_rows(&text("slice")?).map(|row| number(&row[6])).collect();
+        let parents: Vec<Option<u32>> = crate::support::csv_rows(&text("slice")?).map(|row| number(&row[6])).collect();
         let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (id, parent) in parents.iter().enumerate() {
             parent.iter().for_each(|parent| children.entry(*parent).or_default().push(id as u32));
         }
         let flow = |row: Vec<Option<String>>| (number(&row[1]).unwrap(), number(&row[2]).unwrap());
-        let flows = text("flow").map_or(Vec::new(), |csv| support::csv_rows(&csv).map(flow).collect());
+        let flows = text("flow").map_or(Vec::new(), |csv| crate::support::csv_rows(&csv).map(flow).collect());
         Some(Oracle { parents, children, flows })
     }
 
@@ -301,9 +293,9 @@ fn compare(database: &Database, oracle: &Oracle, id: u32, counts: &mut BTreeMap<
 
 #[test]
 fn walks_are_those_over_a_trace_processors_rows() {
-    let Some(shared) = support::shared() else { return };
+    let Some(shared) = crate::support::shared() else { return };
     let (mut random, mut counts, mut compared) = (Random(9), BTreeMap::new(), 0);
-    for (name, path) in support::real_traces(&shared) {
+    for (name, path) in crate::support::real_traces(&shared) {
         let Some(oracle) = Oracle::read(&shared, &name) else { continue };
         let database = open(&path, TimeRule::Perfetto);
         for _ in 0..12 {

@@ -5,12 +5,6 @@
 //! types, and many queries are put to both: SQLite's b-trees are the oracle. What the copies would inherit, the
 //! rows themselves, is checked by hand on a trace small enough for that.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
-)]
-
 use crate::support::random::is_long;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

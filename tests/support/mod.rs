@@ -1,10 +1,11 @@
 //! Shared by several test files: the paths of the traces, and reading the oracle's CSV.
 
 #![allow(dead_code, reason = "each test program uses a part of this")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub(crate) mod events;
 pub(crate) mod facts;
 pub(crate) mod hostile;
+pub(crate) mod pack;
 pub(crate) mod packets;
 pub(crate) mod program;
 pub(crate) mod queries;

@@ -26,6 +26,42 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+/// Runs the program, which ends with this exit code; what it writes to standard error.
+#[track_caller]
+pub(crate) fn stderr_of(args: &[&str], code: i32) -> String {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {}{}", stderr(&output), stdout(&output));
+    stderr(&output)
+}
+
+/// The same for one that says this.
+#[track_caller]
+pub(crate) fn refused(args: &[&str], code: i32, why: &str) {
+    let said = stderr_of(args, code);
+    assert!(said.contains(why), "{args:?}: no {why:?} in:\n{said}");
+}
+
+/// Runs the program, which succeeds; its answer.
+#[track_caller]
+pub(crate) fn stdout_of(args: &[&str]) -> String {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+/// The same for an answer in JSON.
+#[track_caller]
+pub(crate) fn json_of<T: serde::de::DeserializeOwned>(args: &[&str]) -> T {
+    let text = stdout_of(args);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
+}
+
+/// Fails unless the text has this in it.
+#[track_caller]
+pub(crate) fn has(text: &str, part: &str) {
+    assert!(text.contains(part), "no {part:?} in:\n{text}");
+}
+
 /// The rows of a named query; none if it has none.
 pub(crate) fn rows(trace: &str, query: &str, more: &[&str]) -> Vec<serde_json::Value> {
     let output = run(&[&["sql", trace, "--query", query, "--format", "json", "--quiet"], more].concat());
@@ -118,8 +154,8 @@ pub(crate) fn scratch(name: &str, bytes: &[u8]) -> (tempfile::TempDir, String) {
 }
 
 /// A trace of these events, which are given without braces.
-pub(crate) fn trace_of(events: &[&str]) -> (tempfile::TempDir, String) {
-    let events: Vec<String> = events.iter().map(|event| format!("{{{event}}}")).collect();
+pub(crate) fn trace_of(events: &[impl AsRef<str>]) -> (tempfile::TempDir, String) {
+    let events: Vec<String> = events.iter().map(|event| format!("{{{}}}", event.as_ref())).collect();
     scratch("trace.json", format!(r#"{{"traceEvents":[{}]}}"#, events.join(",\n")).as_bytes())
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::recorder::jobs::{Job, RECORDER, built};
-use crate::support::program::{run, stdout};
+use crate::support::program::{has, run, stdout};
 
 #[test]
 fn programs_without_nccl_are_as_before() {
@@ -193,7 +193,7 @@ fn is_not_recorded(mut job: Job) {
     let output = job.run();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((job.log().len(), said.lines().count()), (44, 1), "{said}");
-    assert!(said.contains("nothing is recorded"), "{said}");
+    has(&said, "nothing is recorded");
     assert!(job.recordings().is_empty());
 }
 
@@ -252,8 +252,8 @@ fn a_full_disk_costs_records() {
     let (counted, said) = counted.unwrap();
     // Two calls, and the result of the first, for which there is no call.
     assert_eq!(counted, (0, 2, libc::ENOSPC, 1));
-    assert!(said.contains("The recording lacks 2 records for which the disk was full."), "{said}");
-    assert!(said.contains("Free space there, or record into another folder (--dir)"), "{said}");
+    has(&said, "The recording lacks 2 records for which the disk was full.");
+    has(&said, "Free space there, or record into another folder (--dir)");
 }
 
 #[test]
