@@ -140,31 +140,34 @@ fn small_traces() -> Vec<String> {
     traces
 }
 
+/// Answers that few inputs give.
 #[test]
-fn answers_with_records_fit() {
+fn rare_answers_fit() {
+    let fits = |schema: &str, args: &[&str]| {
+        let args = [args, &["--quiet"]].concat();
+        let answer = answer(&args).unwrap();
+        assert_fits(&validator(schema), &answer, &args);
+        answer
+    };
     let (trace, records) = (testdata("records/job/rank0.json.gz"), testdata("records/job/records"));
-    let args = [trace.as_str(), "--records", &records, "--quiet"];
-    let joined = answer(&args).unwrap();
-    assert_fits(&validator("stacks"), &joined, &args);
+    let joined = fits("stacks", &[&trace, "--records", &records]);
     assert_eq!(joined["records"]["kernels_with"], joined["coverage"]["kernels"]);
     assert!(joined["stacks"][0]["recorded"]["proxy"]["steps"].as_u64().unwrap() > 0);
-    let Some(shared) = crate::support::shared() else { return };
-    let cases = shared.join("records/flows/cases.tar.gz");
-    let args = ["records", cases.to_str().unwrap(), "--quiet"];
-    let flows = answer(&args).unwrap();
-    assert_fits(&validator("records"), &flows, &args);
-    assert_eq!(flows["flows"]["runs"].as_array().unwrap().len(), 31);
-}
-
-/// Of processes that could not record there is nothing but the reason.
-#[test]
-fn answers_about_lost_recordings_fit() {
+    // The costs of many ranks.
+    let over = &fits("stacks", &["testdata/ranks"])["stacks"][0]["over_ranks"];
+    assert_eq!((&over["ranks_in_all"], &over["outliers"][0]["rank"]), (&4.into(), &"rank 2".into()));
+    // Of processes that could not record there is nothing but the reason.
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("n-1.E28.ncclrec-failed"), "").unwrap();
-    for name in ["hang", "records"] {
-        let args = [name, folder.path().to_str().unwrap(), "--quiet"];
-        assert_fits(&validator(name), &answer(&args).unwrap(), &args);
-    }
+    ["hang", "records"].iter().for_each(|name| _ = fits(name, &[name, folder.path().to_str().unwrap()]));
+    // A trace of another job is left out, and named.
+    let (folder, path) = written(&Job { steps: 2, layers: 2, ..Job::default() });
+    let (_, other) = Job { tp: 8, steps: 2, layers: 2, ..Job::default() }.make().traces.swap_remove(7);
+    std::fs::write(folder.path().join("rank7.json"), other).unwrap();
+    assert_eq!(fits("ranks", &["ranks", &path])["refused"].as_array().unwrap().len(), 1);
+    let Some(shared) = crate::support::shared() else { return };
+    let cases = shared.join("records/flows/cases.tar.gz");
+    assert_eq!(fits("records", &["records", cases.to_str().unwrap()])["flows"]["runs"].as_array().unwrap().len(), 31);
 }
 
 #[test]
@@ -330,15 +333,6 @@ fn rank_jobs() -> Vec<Job> {
 }
 
 #[test]
-fn the_costs_of_many_ranks_fit() {
-    let args = ["testdata/ranks", "--quiet"];
-    let answer = answer(&args).unwrap();
-    assert_fits(&validator("stacks"), &answer, &args);
-    let over = &answer["stacks"][0]["over_ranks"];
-    assert_eq!((&over["ranks_in_all"], &over["outliers"][0]["rank"]), (&4.into(), &"rank 2".into()));
-}
-
-#[test]
 fn answers_on_many_ranks_fit() {
     let schema = validator("ranks");
     let mut seen = BTreeSet::new();
@@ -381,18 +375,6 @@ fn answers_on_calls_fit() {
         assert_fits(&schema, &answer, &args);
         assert_eq!(answer["slow"].as_array().unwrap().is_empty(), folder.contains("64ranks"), "{args:?}");
     }
-}
-
-/// A trace of another job is left out, and named.
-#[test]
-fn an_answer_with_a_refused_trace_fits() {
-    let (folder, path) = written(&Job { steps: 2, layers: 2, ..Job::default() });
-    let (_, other) = Job { tp: 8, steps: 2, layers: 2, ..Job::default() }.make().traces.swap_remove(7);
-    std::fs::write(folder.path().join("rank7.json"), other).unwrap();
-    let args = ["ranks", path.as_str(), "--quiet"];
-    let answer = answer(&args).unwrap();
-    assert_fits(&validator("ranks"), &answer, &args);
-    assert_eq!(answer["refused"].as_array().unwrap().len(), 1);
 }
 
 /// The fields of a schema that are maps by names from a trace; every other object always has the same fields.

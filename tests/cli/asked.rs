@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::support::pack::{gunzip, tar_of};
-use crate::support::program::{has, json_of, refused, run, stderr, stderr_of, stdout, testdata, trace_of};
+use crate::support::program::{ended, has, json_of, refused, run, stderr, stderr_of, stdout, testdata, trace_of};
 use serde_json::Value;
 
 /// What an answer that goes to a file of this name has in it.
@@ -114,8 +114,7 @@ fn a_time_without_its_plus_sign_is_named_with_it() {
     };
     let (_folder, trace) = trace_of(&[&event(1_000_000), &event(1_020_000)]);
     for (start, meant) in [("10ms", "+10ms"), ("1500us", "+1500us"), ("7", "+7ns")] {
-        let output = run(&[&trace, "--start-ts", start, "--duration", "1us"]);
-        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        let output = ended(&[&trace, "--start-ts", start, "--duration", "1us"], 3);
         let said = format!("which begins at 1000000000 ns. A time from there on has a plus sign: --start-ts {meant}\n");
         has(&stderr(&output), &said);
         assert!(stdout(&output).is_empty(), "{}", stdout(&output));
@@ -167,11 +166,7 @@ fn functions_are_chosen_as_kernels_are() {
     assert!(within.contains("no CPU slice is named `Forward`.") && within.contains("'*Forward*' matches"), "{within}");
     let other = window("forward");
     has(&other, "'%forward%' matches anywhere in a name, in upper and lower case");
-    assert!(
-        window("STEP 1").contains("no CPU slice is named `STEP 1`; did you mean `step 1`?"),
-        "{}",
-        window("STEP 1")
-    );
+    has(&window("STEP 1"), "no CPU slice is named `STEP 1`; did you mean `step 1`?");
     let kernels = |pattern: &str| stderr(&run(&[&trace, "--kernel-name", pattern]));
     let said = kernels("allreduce");
     has(&said, "No name has 'allreduce'; did you mean '*AllReduce*'?");
@@ -183,8 +178,7 @@ fn functions_are_chosen_as_kernels_are() {
 #[test]
 fn an_empty_answer_judges_nothing() {
     for trace in [testdata("costs.json"), testdata("sglang_decode.json.gz")] {
-        let output = run(&[&trace, "--kernel-name", "nothing"]);
-        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        let output = ended(&[&trace, "--kernel-name", "nothing"], 3);
         let text = stdout(&output);
         // The figures of what ran are there, to choose from.
         assert!(text.contains("GPU busy") && text.contains("ncclDevKernel_AllReduce"), "{text}");
@@ -270,8 +264,7 @@ fn a_trace_beside_its_part_counts_once() {
     let part = part.to_str().unwrap();
     assert_eq!(run(&["part", ranks[1], "-o", part]).status.code(), Some(0));
     let answer = |files: &[&str]| -> (Value, String) {
-        let output = run(&[&["ranks", "--json"], files].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = ended(&[&["ranks", "--json"], files].concat(), 0);
         let mut answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
         answer.as_object_mut().unwrap().remove("trace");
         (answer, stderr(&output))
@@ -301,8 +294,7 @@ fn parts_of_all_kernels_answer_families() {
             stdout(&output)
         };
         assert_eq!(answer(&["--family", "nccl"]), answer(&[]));
-        let other = run(&[command, &[&first, &second, "--family", "deepep"]].concat());
-        assert_eq!(other.status.code(), Some(1), "{}", stderr(&other));
+        let other = ended(&[command, &[&first, &second, "--family", "deepep"]].concat(), 1);
         let said = "it has other kernels, too (ncclDevKernel_";
         assert!(stderr(&other).contains(said) && stderr(&other).contains("--family deepep"), "{}", stderr(&other));
     }

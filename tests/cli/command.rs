@@ -9,7 +9,8 @@ use std::process::Stdio;
 
 use crate::support::pack::gzip;
 use crate::support::program::{
-    has, program, refused, run, run_json, scratch, script, stack, stacks, stderr, stderr_of, stdout, testdata, trace_of,
+    ended, has, program, refused, run, run_json, scratch, script, stack, stacks, stderr, stderr_of, stdout, testdata,
+    trace_of,
 };
 use serde_json::{Value, json};
 
@@ -174,8 +175,7 @@ fn a_window_is_on_the_launch() {
 fn several_matches_without_a_terminal_are_listed() {
     let trace = testdata("two_matches.json");
     for name in ["train.py(40): train_step", "%TRAIN_step"] {
-        let output = run(&[&trace, "--function-name", name]);
-        assert_eq!(output.status.code(), Some(2));
+        let output = ended(&[&trace, "--function-name", name], 2);
         assert!(stdout(&output).is_empty());
         let text = stderr(&output);
         has(&text, "3 slices have this name; choose one with --index");
@@ -214,8 +214,7 @@ fn windows_by_time() {
         stderr_of(&[&trace, alone[0], alone[1]], 2);
     }
     assert!(stderr(&run(&[&trace, "--start-ts", "2 hours", "--duration", "1"])).contains("no unit of time"));
-    let negative = run(&[&trace, "--start-ts", "1", "--duration=-5"]);
-    assert_eq!(negative.status.code(), Some(2));
+    let negative = ended(&[&trace, "--start-ts", "1", "--duration=-5"], 2);
     has(&stderr(&negative), "a length of time cannot be negative");
 }
 
@@ -301,8 +300,7 @@ fn old_and_split_files() {
 
 #[test]
 fn nothing_found_and_why() {
-    let unlinked = run(&[&testdata("no_launch_link.json")]);
-    assert_eq!(unlinked.status.code(), Some(3));
+    let unlinked = ended(&[&testdata("no_launch_link.json")], 3);
     assert!(stderr(&unlinked).contains("2 kernels ran in the window, but no call in the trace is tied to them"));
     has(&stderr(&unlinked), "     1  cudaGraphLaunch");
     let answer = stdout(&unlinked);
@@ -347,8 +345,7 @@ fn damage_is_counted_and_strict_fails_on_it() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    let strict = run(&[&trace, "--strict"]);
-    assert_eq!(strict.status.code(), Some(1));
+    let strict = ended(&[&trace, "--strict"], 1);
     assert!(stdout(&strict).is_empty());
     has(&stderr(&strict), "damaged, and --strict was given:\n  everything from an unterminated element on");
     assert_eq!(run(&[&testdata("overlap_pdl.json"), "--strict"]).status.code(), Some(0), "an overlap is no damage");

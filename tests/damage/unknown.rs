@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use crate::support::program::{has, run, stderr, stderr_of, stdout, stdout_of, verdict_of};
+use crate::support::program::{ended, has, run, stderr, stderr_of, stdout, stdout_of, verdict_of};
 use crate::support::{read_text, shared};
 
 /// Eight kernels on one stream, 90 µs each, every 100 µs from 100 µs on: all-reduces and products in turn. As Kineto writes it, the code that
@@ -76,8 +76,7 @@ fn the_window_of_a_file_that_is_cut_off_is_what_survived() {
     let cut = kernel_at(&text, 5) + 40;
     for (name, bytes) in [("cut.json", &text.as_bytes()[..cut]), ("cut.json.gz", &stored(&text)[..STORED + cut])] {
         let path = write(&folder, name, bytes);
-        let output = run(&[&path]);
-        assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+        let output = ended(&[&path], 6);
         let said = stdout(&output);
         let mut lines = said.lines();
         let limited = "The window is limited to the 490.0 µs in which kernels survived one after the other.";
@@ -128,8 +127,7 @@ fn a_checksum_that_does_not_match_is_said_before_the_verdict() {
         let mut bytes = whole.clone();
         bytes[at] ^= bit;
         let path = write(&folder, "flipped.json.gz", &bytes);
-        let output = run(&[&path]);
-        assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+        let output = ended(&[&path], 6);
         let looks = match from {
             Some(from) => format!("Its text looks wrong from byte {} of {} on.", grouped(from), grouped(text.len())),
             None => "Nothing in its text looks wrong.".to_owned(),
@@ -204,8 +202,7 @@ fn of_several_traces_the_damaged_one_is_named() {
     assert_eq!(json["damage"]["unknown"][0]["trace"], Value::from(cut.as_str()));
     let said = format!("{cut} {CUT_OFF} The window is limited to the 490.0 µs");
     assert!(stdout(&run(&[&whole, &cut])).starts_with(&said));
-    let ranks = run(&["ranks", &whole, &cut]);
-    assert_eq!(ranks.status.code(), Some(6), "{}", stderr(&ranks));
+    let ranks = ended(&["ranks", &whole, &cut], 6);
     assert!(stdout(&ranks).starts_with(&said), "{}", stdout(&ranks));
     let (of_ranks, _) = answer(&whole, &[]);
     assert!(of_ranks["damage"]["unknown"].as_array().unwrap().is_empty());
@@ -213,8 +210,7 @@ fn of_several_traces_the_damaged_one_is_named() {
     let of_ranks: Value = serde_json::from_str(&stdout(&of_ranks)).unwrap();
     assert!(verdict_of(&of_ranks).starts_with(&said));
     assert_eq!(of_ranks["damage"]["unknown"], json["damage"]["unknown"]);
-    let diff = run(&["diff", &whole, &cut]);
-    assert_eq!(diff.status.code(), Some(6), "{}", stderr(&diff));
+    let diff = ended(&["diff", &whole, &cut], 6);
     assert!(
         stdout(&diff).starts_with(&format!("After: The trace {CUT_OFF} The window is limited")),
         "{}",

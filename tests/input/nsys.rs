@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::support::pack::{gunzip, gzip, tar_of};
 use crate::support::packets::args;
-use crate::support::program::{has, refused, run, run_json, stacks, stderr, stderr_of, stdout, testdata};
+use crate::support::program::{ended, has, refused, run, run_json, stacks, stderr, stderr_of, stdout, testdata};
 
 /// When the recording started.
 const EPOCH: i64 = 1_700_000_000_000_000_000;
@@ -319,8 +319,7 @@ fn a_graph_may_be_recorded_as_a_whole() {
     let output = run(&["sql", path.to_str().unwrap(), "--query", "kernels", "--format", "csv"]);
     has(&stdout(&output), ",300,1,300.0,300.0,300,300,");
     has(&stdout(&output), "CUDA graph, recorded as a whole");
-    let none = run(&[path.to_str().unwrap()]);
-    assert_eq!(none.status.code(), Some(3), "{}", stderr(&none));
+    let none = ended(&[path.to_str().unwrap()], 3);
     assert!(stdout(&none).contains("--cuda-graph-trace=node"), "{}{}", stdout(&none), stderr(&none));
 }
 

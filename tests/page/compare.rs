@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::page::pages::{kind, write};
 use crate::page::tab::{Tab, open, open_at};
-use crate::support::program::scratch;
+use crate::support::program::{has, scratch};
 
 /// The page of both, with figures per call of the trace.
 fn page(name: &str) -> PathBuf {
@@ -117,10 +117,8 @@ fn a_call_stack_is_built_when_it_is_opened() {
     tab.click("#diff .expand");
     assert!(frames(&tab) >= 4.0, "{} frames", frames(&tab));
     let words = tab.text("document.querySelector('#diff tr.detail').innerText");
-    assert!(
-        words.contains("train.py(10): main") && words.contains("Kernels after\nncclDevKernel_AllGather"),
-        "{words}"
-    );
+    has(&words, "train.py(10): main");
+    has(&words, "Kernels after\nncclDevKernel_AllGather");
     tab.assert_quiet();
 }
 

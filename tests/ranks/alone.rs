@@ -17,7 +17,7 @@ use nccl_stacks::time::{Ns, Window};
 use serde_json::Value;
 
 use super::real::pattern;
-use crate::support::program::{has, run, stderr, stdout, trace_of, verdict_of};
+use crate::support::program::{ended, has, run, stderr, stdout, trace_of, verdict_of};
 use crate::support::{csv_rows, shared};
 
 const LAUNCH: &str = r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":TS,"dur":10,"args":{"correlation":ID}"#;
@@ -34,8 +34,7 @@ fn kernel(id: u32, (name, stream): (&str, u32), ts: u32, dur: u32) -> String {
 
 fn answer(events: &[String]) -> Value {
     let (_folder, path) = trace_of(&events);
-    let output = run(&[&path, "--json", "--sort", "critical"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = ended(&[&path, "--json", "--sort", "critical"], 0);
     serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)))
 }
 

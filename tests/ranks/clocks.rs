@@ -1,11 +1,10 @@
 //! The clocks of simulated jobs, whose truth is known: many groups on many hosts, whose clocks are far apart and drift.
 
 use nccl_stacks::answers::ranks::data::Compared;
-use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::time::Ns;
 
-use super::simulated::{each, parts, pick};
-use crate::job::{How, Job, KERNELS, Late, Made, Offsets, Truth, When};
+use super::simulated::{comparison, each, pick};
+use crate::job::{How, Job, KERNELS, Late, Offsets, Truth, When};
 use crate::support::random::{is_long, rounds};
 
 /// Tensor, pipeline, data and expert parallel ranks.
@@ -56,11 +55,6 @@ fn job(seed: u64) -> Job {
     Job { steps, layers, graphs, arguments, offsets, drift_ppm, length_ns, jitter_ns, lose, cut, ..job }
 }
 
-fn compare(made: &Made) -> Result<Compared, String> {
-    let parts = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), text.clone())).collect();
-    Compared::from_reductions(parts, ClockMode::Align).map_err(|error| error.to_string())
-}
-
 /// What the clock of a rank shows at a true time.
 fn shown(truth: &Truth, rank: usize, time: i64) -> i64 {
     let of = &truth.per_rank[rank];
@@ -89,7 +83,7 @@ struct Outcome {
 
 fn outcome(job: &Job) -> Outcome {
     let made = job.make();
-    let compared = match compare(&made) {
+    let compared = match comparison(&made) {
         Ok(compared) => compared,
         Err(error) => return Outcome { refused: Some(error), ..Outcome::default() },
     };
@@ -218,7 +212,7 @@ fn another_run_is_refused() {
         let (mut made, other) = (this.make(), other.make());
         let rank = this.ranks() / 2;
         made.traces[rank as usize] = other.traces[rank as usize].clone();
-        let compared = compare(&made).ok()?;
+        let compared = comparison(&made).ok()?;
         let at = compared.job.ranks.iter().position(|of| *of == rank)?;
         let first = compared.clocks.ranks[at].component?;
         let others = (0..compared.job.ranks.len()).filter(|of| *of != at);
@@ -242,7 +236,7 @@ fn who_is_late_in_graphs_without_arguments() {
         let found = outcome(&quiet);
         let wrong = (found.refused, found.blamed, found.invented, found.apart);
         assert_eq!(wrong, (None, None, Vec::new(), 0), "seed {seed}");
-        let compared = compare(&late.make()).unwrap();
+        let compared = comparison(&late.make()).unwrap();
         let report = compared.report();
         let reruns = report.reruns.as_ref().unwrap();
         let blamed: Vec<&[u32]> = reruns.findings.iter().map(|finding| &finding.ranks[..]).collect();

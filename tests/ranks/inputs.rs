@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::job::{How, Job, Late, Offsets, When};
 use crate::support::pack::{tar_of, zip_of};
-use crate::support::program::{run, stderr, stdout};
+use crate::support::program::{ended, run, stderr, stdout};
 
 /// A job of four ranks whose clocks differ.
 pub(crate) fn small() -> Job {
@@ -146,8 +146,7 @@ fn traces_in_archives_are_the_same() {
     let whole = std::fs::read(&tar).unwrap();
     let cut = files.put("job/cut.tar", &whole[..whole.len() * 5 / 8]);
     let part = format!("{cut}.part.json");
-    let output = run(&["part", "--quiet", &cut, "--output", &part]);
-    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+    let output = ended(&["part", "--quiet", &cut, "--output", &part], 6);
     assert_names(&stderr(&output), &["An archive is damaged"]);
     let damage = run(&["--quiet", &part]);
     assert_names(&stderr(&damage), &["cut off"]);

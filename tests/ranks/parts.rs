@@ -12,7 +12,7 @@ use crate::job::Job;
 use crate::ranks::inputs::{Files, assert_names, late, small};
 use crate::ranks::real::{PARAM, SET_A, pattern};
 use crate::support::pack::zip_of;
-use crate::support::program::{has, run, stderr, stderr_of, stdout, testdata};
+use crate::support::program::{ended, has, run, stderr, stderr_of, stdout, testdata};
 use crate::support::random::{Random, is_long, rounds};
 use crate::support::shared;
 
@@ -188,8 +188,7 @@ fn any_tree_of_merges_gives_the_same_bytes() {
     let single: Vec<String> = (0..8).map(|rank| format!("{parts}/rank{rank}.part.json")).collect();
     let mut random = Random(7);
     let all = files.path("all.json");
-    let output = run(&["part", "--quiet", "--output", &all, &parts]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    ended(&["part", "--quiet", "--output", &all, &parts], 0);
     let bytes = std::fs::read(&all).unwrap();
     for tree in 0..20 {
         let node = merged_by_chance(&files, &single, &mut random, &format!("tree{tree}"));
@@ -205,8 +204,7 @@ fn any_tree_of_merges_gives_the_same_bytes() {
 /// What is said, and the answer, of parts of which some are missing or broken.
 #[track_caller]
 fn incomplete(args: &[&str]) -> (String, Value) {
-    let output = run(&[args, &["--quiet", "--json"]].concat());
-    assert_eq!(output.status.code(), Some(6), "{args:?}: {}", stderr(&output));
+    let output = ended(&[args, &["--quiet", "--json"]].concat(), 6);
     (stderr(&output), whole(&output))
 }
 
@@ -246,8 +244,7 @@ fn missing_ranks_are_named() {
     let (said, _) = incomplete(&["ranks", &parts, "--expect", "2"]);
     assert_eq!(said, "Missing: 1 of 2 ranks: 1. Beyond the 2 ranks of --expect: 2-3\n");
     // A bound that is exceeded is the exit code; the missing ranks are named all the same.
-    let output = run(&["ranks", "--quiet", &parts, "--expect", "4", "--fail-if", "waited>0%"]);
-    assert_eq!(output.status.code(), Some(5));
+    let output = ended(&["ranks", "--quiet", &parts, "--expect", "4", "--fail-if", "waited>0%"], 5);
     assert_names(&stderr(&output), &["Missing: 1 of 4 ranks: 1"]);
     // A rank without collectives is here, and has no part in the comparison.
     let silent = r#"{"distributedInfo":{"rank":1,"world_size":4},"traceEvents":[
@@ -316,8 +313,7 @@ fn a_trace_counts_once() {
     let copy = files.put("copies/rank1.json", &std::fs::read(&traces[1]).unwrap());
     let part = files.path("parts/copy.part.json");
     assert_eq!(run(&["part", "--quiet", &copy, "--output", &part]).status.code(), Some(0));
-    let output = run(&["ranks", "--quiet", "--json", &parts]);
-    assert_eq!(output.status.code(), Some(0));
+    let output = ended(&["ranks", "--quiet", "--json", &parts], 0);
     assert_names(&stderr(&output), &["There twice, and counted once", &copy, &traces[1]]);
     assert_eq!(whole(&output)["ranks"].as_array().unwrap().len(), 4);
     // Another trace of the same rank is an error, as in `ranks`. The parts are named: the traces may have one name on all machines.
@@ -427,8 +423,7 @@ fn records_are_parts_too() {
     let files = Files::new(&Job { steps: 1, layers: 1, ..small() });
     let folder = testdata("records/job/records");
     let part = files.path("inspector.json");
-    let output = run(&["part", "--quiet", &folder, "--output", &part]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    ended(&["part", "--quiet", &folder, "--output", &part], 0);
     assert_eq!(answer(&["ranks", &part]), answer(&["ranks", &folder]));
     // Several ranks in one file have its digest together.
     let dumps = ["0", "1"].map(|rank| format!("{folder}/nccl_profile_6496957725218703892_{rank}.json"));
@@ -661,8 +656,7 @@ mod tables {
         flipped[document + 400] ^= 8;
         for broken in [&bytes[..bytes.len() - 9], &bytes[..40], &flipped] {
             std::fs::write(&second, broken).unwrap();
-            let output = run(&["ranks", "--quiet", "--json", &files.path("t")]);
-            assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+            let output = ended(&["ranks", "--quiet", "--json", &files.path("t")], 6);
             assert_names(&stderr(&output), &["Left out: ", &second]);
             assert_eq!(whole(&output), answer(&["ranks", &traces[0]]));
         }

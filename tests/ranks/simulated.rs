@@ -33,8 +33,13 @@ pub(crate) fn parts(name: &str, text: Vec<u8>) -> Vec<RankReduction> {
 }
 
 pub(crate) fn compare(made: &Made) -> Compared {
+    comparison(made).unwrap()
+}
+
+/// The same of jobs that may be refused.
+pub(crate) fn comparison(made: &Made) -> Result<Compared, String> {
     let parts = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), text.clone())).collect();
-    Compared::from_reductions(parts, ClockMode::Align).unwrap()
+    Compared::from_reductions(parts, ClockMode::Align).map_err(|error| error.to_string())
 }
 
 /// A number that depends on a seed alone.

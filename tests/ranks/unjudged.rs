@@ -208,14 +208,20 @@ fn clocks_are_asked_for_where_they_would_help() {
     assert!(!verdict_of(&unknown).contains("Aligned clocks"), "{}", verdict_of(&unknown));
 }
 
+/// The arguments of a kernel, with those that all have.
+fn of_kernel(id: usize, is_collective: bool, args: &Value) -> Value {
+    let common = json!({"correlation": id, "stream": 7, "device": 0});
+    let group = json!({"Group size": 3, "dtype": "Float", "Process Group Name": "0",
+        "Process Group Description": "default_pg", "Process Group Ranks": "[0, 1, 2]"});
+    let of_group = if is_collective { &group } else { &Value::Null };
+    [&common, of_group, args].into_iter().filter_map(Value::as_object).flat_map(Clone::clone).collect()
+}
+
 /// A rank's six all-reduces, and an all-to-all with these parts, to which rank 1 comes 400 µs later than the others. The more a rank gets, the longer it takes.
 fn uneven(rank: usize, parts: [[u32; 3]; 3]) -> String {
     let mut events = Vec::new();
     let mut add = |id: usize, name: &str, ts: usize, dur: usize, args: Value| {
-        let common = json!({"correlation": id, "stream": 7, "device": 0, "Group size": 3, "dtype": "Float", "Process Group Name": "0",
-            "Process Group Description": "default_pg", "Process Group Ranks": "[0, 1, 2]"});
-        let args: serde_json::Map<String, Value> =
-            [common, args].iter().flat_map(|of| of.as_object().unwrap().clone()).collect();
+        let args = of_kernel(id, true, &args);
         events.push(json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": 1, "tid": 1, "ts": ts - 20, "dur": 10,
             "args": {"correlation": id}}));
         events.push(
@@ -244,14 +250,8 @@ fn all_to_alls_are_measured_where_all_get_something() {
         ("even", [[30; 3]; 3], [400_000, 0, 400_000]),
         ("some-get-nothing", [[10, 20, 60], [20, 0, 40], [30, 30, 50]], [0; 3]),
     ] {
-        let traces: Vec<String> = (0..3)
-            .map(|rank| {
-                let path = files.path(&format!("{name}/rank{rank}.json"));
-                std::fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
-                std::fs::write(&path, uneven(rank, parts)).unwrap();
-                path
-            })
-            .collect();
+        let traces: Vec<String> =
+            (0..3).map(|rank| files.put(&format!("{name}/rank{rank}.json"), uneven(rank, parts).as_bytes())).collect();
         let answer = answer(&traces, &[]);
         let of_clocks = |time: &Value| (time.as_i64().unwrap() + 500) / 1000 * 1000;
         let found: Vec<i64> = of_ranks(&answer, "waited_ns").iter().map(of_clocks).collect();
@@ -297,21 +297,7 @@ fn experts(rank: usize, steps: usize, of_last: u32) -> String {
             ),
         ] {
             id += 1;
-            let mut args = args;
-            for (key, value) in [("correlation", json!(id)), ("stream", json!(7)), ("device", json!(0))] {
-                args[key] = value;
-            }
-            if name != "gemm(x)" {
-                for (key, value) in [
-                    ("Group size", json!(3)),
-                    ("dtype", json!("Float")),
-                    ("Process Group Name", json!("0")),
-                    ("Process Group Description", json!("default_pg")),
-                    ("Process Group Ranks", json!("[0, 1, 2]")),
-                ] {
-                    args[key] = value;
-                }
-            }
+            let args = of_kernel(id, name != "gemm(x)", &args);
             events.push(json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": 1, "tid": 1,
                 "ts": begin + 10 * at, "dur": 8, "args": {"correlation": id}}));
             events.push(json!({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": begin + start, "dur": dur, "args": args}));
@@ -331,10 +317,8 @@ fn a_rank_that_receives_more_is_no_slow_one() {
     for (name, of_last, steps) in [("more", 300, 12), ("slow", 100, 12), ("more", 300, 6), ("slow", 101, 6)] {
         let traces: Vec<String> = (0..3)
             .map(|rank| {
-                let path = files.path(&format!("{name}/rank{rank}.json"));
-                std::fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
-                std::fs::write(&path, experts(rank, if rank == 2 { 12 } else { steps }, of_last)).unwrap();
-                path
+                let text = experts(rank, if rank == 2 { 12 } else { steps }, of_last);
+                files.put(&format!("{name}/rank{rank}.json"), text.as_bytes())
             })
             .collect();
         // As much in each, however many there are.

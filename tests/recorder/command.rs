@@ -18,19 +18,30 @@ fn nccl_stacks() -> Command {
     command
 }
 
+/// `record` into a folder, and the job that it is to run.
+fn recording(folder: &Path, options: &[&str], job: &[&str]) -> Command {
+    let mut command = nccl_stacks();
+    command.args(["record", "--dir"]).arg(folder).args(options).arg("--").args(job);
+    command
+}
+
+/// The same of a program that was compiled for these tests, with small rings.
+fn recording_of(program: &str, folder: &Path, options: &[&str], job: &[&str]) -> Command {
+    let program = built().path(program);
+    recording(folder, &[&["--ring-size", "256K"], options].concat(), &[&[program.to_str().unwrap()], job].concat())
+}
+
+/// The variables that it prints instead.
+fn variables(folder: &Path) -> Command {
+    let mut command = nccl_stacks();
+    command.args(["record", "--print-env", "--dir"]).arg(folder);
+    command
+}
+
 /// Records a job; its output and the folder of its recordings.
 fn record(options: &[&str], job: &[&str]) -> (Output, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let output = nccl_stacks()
-        .args(["record", "--ring-size", "256K", "--dir"])
-        .arg(folder.path())
-        .args(options)
-        .arg("--")
-        .arg(built().path("job"))
-        .args(job)
-        .output()
-        .unwrap();
-    (output, folder)
+    (recording_of("job", folder.path(), options, job).output().unwrap(), folder)
 }
 
 /// What a command says of recordings, in JSON, and its exit code.
@@ -96,9 +107,7 @@ fn a_rank_that_is_left_out_is_named_after_all_were_killed() {
 
 /// A job that is recorded into a folder and goes on.
 fn started(folder: &Path, job: &[&str]) -> Child {
-    let mut command = nccl_stacks();
-    command.args(["record", "--ring-size", "256K", "--dir"]).arg(folder).arg("--").arg(built().path("job")).args(job);
-    command.stderr(std::process::Stdio::null()).spawn().unwrap()
+    recording_of("job", folder, &[], job).stderr(std::process::Stdio::null()).spawn().unwrap()
 }
 
 /// The files of a job that runs are read one after the other, and the job goes on in between.
@@ -160,16 +169,11 @@ fn a_job_that_hangs_is_read_while_it_runs() {
 #[test]
 fn the_jobs_output_and_exit_code_are_its_own() {
     let folder = tempfile::tempdir().unwrap();
-    let output = nccl_stacks()
-        .args(["record", "--dir"])
-        .arg(folder.path())
-        .args(["--", "sh", "-c", "echo out; echo err >&2; exit 7"])
-        .output()
-        .unwrap();
+    let job = ["sh", "-c", "echo out; echo err >&2; exit 7"];
+    let output = recording(folder.path(), &[], &job).output().unwrap();
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(7), &b"out\n"[..]));
     assert!(stderr(&output).starts_with("err\nNothing was recorded into "), "{}", stderr(&output));
-    let missing =
-        nccl_stacks().args(["record", "--dir"]).arg(folder.path()).args(["--", "/no/such/job"]).output().unwrap();
+    let missing = recording(folder.path(), &[], &["/no/such/job"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(127));
     assert!(stderr(&missing).starts_with("error: /no/such/job: cannot be run: "), "{}", stderr(&missing));
 }
@@ -178,7 +182,7 @@ fn the_jobs_output_and_exit_code_are_its_own() {
 #[test]
 fn variables_for_a_shell() {
     let folder = tempfile::tempdir().unwrap();
-    let printed = nccl_stacks().args(["record", "--print-env", "--dir"]).arg(folder.path()).output().unwrap();
+    let printed = variables(folder.path()).output().unwrap();
     assert!(printed.status.success(), "{}", stderr(&printed));
     let script = format!("{}exec '{}' 2 3", String::from_utf8(printed.stdout).unwrap(), built().path("job").display());
     let run = Command::new("sh").arg("-c").arg(script).env("LD_LIBRARY_PATH", built().path("new")).status().unwrap();
@@ -188,12 +192,7 @@ fn variables_for_a_shell() {
         .filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|ending| ending == "ncclrec"));
     assert_eq!(count.count(), 2);
     // A profiler that the user chose stays.
-    let own = nccl_stacks()
-        .env("NCCL_PROFILER_PLUGIN", "/opt/theirs.so")
-        .args(["record", "--print-env", "--dir"])
-        .arg(folder.path())
-        .output()
-        .unwrap();
+    let own = variables(folder.path()).env("NCCL_PROFILER_PLUGIN", "/opt/theirs.so").output().unwrap();
     assert!(!String::from_utf8_lossy(&own.stdout).contains("NCCL_PROFILER_PLUGIN"));
     assert!(stderr(&own).contains("/opt/theirs.so"), "{}", stderr(&own));
 }
@@ -204,16 +203,8 @@ fn megatraces_files_are_written_too() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::create_dir(at("logs")).unwrap();
-    let output = nccl_stacks()
-        .args(["record", "--no-report", "--ring-size", "256K", "--dir"])
-        .arg(at("records"))
-        .arg("--")
-        .arg(built().path("job"))
-        .args(["2", "5"])
-        .env("NCCL_MEGATRACE_ENABLE", "1")
-        .env("NCCL_MEGATRACE_LOG_PATH", at("logs"))
-        .output()
-        .unwrap();
+    let mut job = recording_of("job", &at("records"), &["--no-report"], &["2", "5"]);
+    let output = job.env("NCCL_MEGATRACE_ENABLE", "1").env("NCCL_MEGATRACE_LOG_PATH", at("logs")).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
     for rank in 0..2 {
         let log = std::fs::read_to_string(at(&format!("logs/rank_{rank}.log"))).unwrap();
@@ -232,15 +223,7 @@ fn line<'a>(said: &'a str, begin: &str) -> &'a str {
 #[test]
 fn a_job_with_more_communicators_than_a_file_holds_is_not_said_to_run() {
     let folder = tempfile::tempdir().unwrap();
-    let output = nccl_stacks()
-        .args(["record", "--ring-size", "256K", "--dir"])
-        .arg(folder.path())
-        .arg("--")
-        .arg(built().path("linked"))
-        .arg("cycle 600 0")
-        .output()
-        .unwrap();
-    let said = stderr(&output);
+    let said = stderr(&recording_of("linked", folder.path(), &[], &["cycle 600 0"]).output().unwrap());
     let hang = line(&said, "hang: ");
     assert!(hang.starts_with("hang: Cannot say whether the job hangs"), "{said}");
     assert!(hang.contains("88 communicators for which there was no room"), "{said}");
@@ -266,17 +249,8 @@ fn a_process_with_all_ranks_has_each_operation_once() {
 #[test]
 fn failing_calls_are_said_at_the_end() {
     let folder = tempfile::tempdir().unwrap();
-    let output = nccl_stacks()
-        .args(["record", "--ring-size", "256K", "--dir"])
-        .arg(folder.path())
-        .arg("--")
-        .arg(built().path("linked"))
-        .args(["init 0 8 5 A", "reduce 0 1 0"])
-        .env("FAKE_NCCL_RESULT", "ncclAllReduce:5")
-        .env("RANK", "0")
-        .output()
-        .unwrap();
-    let said = stderr(&output);
+    let mut job = recording_of("linked", folder.path(), &[], &["init 0 8 5 A", "reduce 0 1 0"]);
+    let said = stderr(&job.env("FAKE_NCCL_RESULT", "ncclAllReduce:5").env("RANK", "0").output().unwrap());
     let failed = "ncclAllReduce failed on rank 0 with error 5 (ncclInvalidUsage).";
     assert!(line(&said, "hang: ").contains(failed) && line(&said, "records: ").contains(failed), "{said}");
 }
@@ -285,15 +259,9 @@ fn failing_calls_are_said_at_the_end() {
 #[test]
 fn channels_do_not_overwrite_calls() {
     let folder = tempfile::tempdir().unwrap();
-    let output = nccl_stacks()
-        .args(["record", "--ring-size", "16K", "--dir"])
-        .arg(folder.path())
-        .arg("--")
-        .arg(built().path("job"))
-        .args(["2", "200"])
-        .output()
-        .unwrap();
-    let said = stderr(&output);
+    let job = built().path("job");
+    let job = [job.to_str().unwrap(), "2", "200"];
+    let said = stderr(&recording(folder.path(), &["--ring-size", "16K"], &job).output().unwrap());
     let covered = line(&said, "Covered: ");
     assert!(covered.starts_with("Covered: all calls, and NCCL's events of the last "), "{said}");
     assert!(covered.ends_with("is in no answer. Larger rings: --ring-size"), "{said}");
@@ -308,8 +276,7 @@ fn channels_do_not_overwrite_calls() {
 fn nothing_recorded_has_its_reason() {
     let said = |job: &str, off: &str| {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = nccl_stacks();
-        command.args(["record", "--dir"]).arg(folder.path()).args(["--", "sh", "-c", job]);
+        let mut command = recording(folder.path(), &[], &["sh", "-c", job]);
         stderr(&command.env("NCCL_STACKS_RECORD", off).output().unwrap())
     };
     assert!(said("true", "0").contains("NCCL_STACKS_RECORD turns recording off."));
@@ -355,9 +322,8 @@ fn a_job_that_cannot_be_recorded_runs() {
         assert!(!printed.status.success() && printed.stdout.is_empty(), "{dir:?}: {}", stderr(&printed));
     }
     // A folder of recordings may have any name, and one that others may write is taken if the user says so.
-    for (dir, option) in [(&blank, None), (&open, Some("--shared-dir"))] {
-        let output =
-            nccl_stacks().args(["record", "--dir"]).arg(dir).args(option).args(["--", "true"]).output().unwrap();
+    for (dir, options) in [(&blank, &[][..]), (&open, &["--shared-dir"])] {
+        let output = recording(dir, options, &["true"]).output().unwrap();
         assert!(!stderr(&output).contains("unrecorded"), "{}", stderr(&output));
     }
 }
@@ -367,7 +333,7 @@ fn a_job_that_cannot_be_recorded_runs() {
 fn a_command_that_is_not_there_ends_as_in_a_shell() {
     let folder = tempfile::tempdir().unwrap();
     for (command, code, why) in [("no-such-command", 127, "No such file"), ("/etc/passwd", 126, "Permission denied")] {
-        let output = nccl_stacks().args(["record", "--dir"]).arg(folder.path()).args(["--", command]).output().unwrap();
+        let output = recording(folder.path(), &[], &[command]).output().unwrap();
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(code), "{said}");
         assert!(
@@ -407,8 +373,7 @@ fn folders_that_others_can_change_are_refused() {
             continue;
         }
         for (option, refused) in [(None, refused), (Some("--shared-dir"), None)] {
-            let printed =
-                nccl_stacks().args(["record", "--print-env", "--dir"]).arg(&own).args(option).output().unwrap();
+            let printed = variables(&own).args(option).output().unwrap();
             let said = stderr(&printed);
             let case = format!("{of_parent:?} {of_own:?} {option:?}: {said}");
             assert_eq!(printed.status.success(), refused.is_none(), "{case}");
@@ -429,9 +394,9 @@ fn a_library_that_others_can_change_is_replaced() {
     let library = own.join("libnccl_stacks_recorder.so");
     let elsewhere = tempfile::tempdir().unwrap();
     let unpack = || {
-        let mut command = nccl_stacks();
-        command.args(["record", "--print-env", "--shared-dir", "--dir"]).arg(&shared).arg("--library-dir").arg(&own);
-        let output = command.env_remove("LD_PRELOAD").output().unwrap();
+        let mut command = variables(&shared);
+        command.args(["--shared-dir", "--library-dir"]).arg(&own).env_remove("LD_PRELOAD");
+        let output = command.output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         assert!(stdout(&output).contains(&format!("LD_PRELOAD={}\n", library.display())), "{}", stdout(&output));
         std::fs::symlink_metadata(&library).unwrap()
@@ -461,9 +426,9 @@ fn the_library_is_in_a_folder_of_the_users() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).join("nccl-stacks/libnccl_stacks_recorder.so");
     for (variable, name, below) in [("XDG_CACHE_HOME", "cache", "cache"), ("HOME", "home", "home/.cache")] {
-        let mut command = nccl_stacks();
+        let mut command = variables(&folder.path().join("runs"));
         command.env_remove("XDG_CACHE_HOME").env_remove("LD_PRELOAD").env(variable, folder.path().join(name));
-        let output = command.args(["record", "--print-env", "--dir"]).arg(folder.path().join("runs")).output().unwrap();
+        let output = command.output().unwrap();
         let variables = stdout(&output);
         assert!(variables.contains(&format!("LD_PRELOAD={}\n", at(below).display())), "{variables}{}", stderr(&output));
         assert_eq!(std::fs::metadata(at(below).parent().unwrap()).unwrap().mode() & 0o777, 0o700);
@@ -486,10 +451,10 @@ fn old_runs_are_removed() {
         names
     };
     let run = |options: &[&str]| {
-        let mut command = nccl_stacks();
-        command.args(["record", "--ring-size", "16K", "--dir"]).arg(folder.path()).args(options).arg("--");
         let before = recorded();
-        let output = command.arg(built().path("job")).args(["2", "5"]).output().unwrap();
+        let job = built().path("job");
+        let options = [&["--ring-size", "16K"], options].concat();
+        let output = recording(folder.path(), &options, &[job.to_str().unwrap(), "2", "5"]).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         let new = recorded().into_iter().filter(|name| !before.contains(name)).collect::<Vec<_>>();
         // Runs are in the order of their operations.
@@ -566,10 +531,7 @@ fn a_folder_is_collected_without_holes() {
 #[test]
 fn rings_have_the_size_that_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
-    let asked = |size: &str| {
-        let arguments = ["record", "--print-env", "--ring-size", size, "--dir"];
-        nccl_stacks().args(arguments).arg(folder.path()).output().unwrap()
-    };
+    let asked = |size: &str| variables(folder.path()).args(["--ring-size", size]).output().unwrap();
     for size in ["64G", "1025M", "4095", "0"] {
         let output = asked(size);
         assert_eq!(output.status.code(), Some(2), "{size}");

@@ -8,11 +8,14 @@ use std::path::Path;
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
 use crate::recorder::driver::{COMM, Comm, Event, Plugin, SCENARIO, files, library, process, succeeded};
-use crate::recorder::plugin_cases as cases;
+use crate::recorder::plugin_cases::{ALL, CASES};
+use crate::recorder::plugin_surroundings as surroundings;
 use crate::recorder::recording::Recording;
 
 /// Runs a scenario in a process and a folder of its own.
 fn scenario(name: &str, settings: &[(&str, &str)]) {
+    // Shown if it fails.
+    println!("scenario {name}");
     let folder = tempfile::tempdir().unwrap();
     let mut process = process("recorder::plugin::a_process_of_its_own", name, folder.path());
     let said = succeeded(&process.envs(settings.iter().copied()).output().unwrap());
@@ -28,16 +31,13 @@ fn a_process_of_its_own() {
     let Ok(name) = std::env::var(SCENARIO) else { return };
     let folder = std::env::var("NCCL_STACKS_DIR").unwrap();
     let folder = Path::new(&folder);
-    match name.as_str() {
-        "collective 4" => collective(4, folder),
-        "collective 5" => collective(5, folder),
-        "collective 6" => collective(6, folder),
-        "collective 7" => collective(7, folder),
-        _ => cases::run(&name, folder),
+    let case = CASES.iter().find(|(case, ..)| *case == name);
+    match (name.strip_prefix("collective "), case) {
+        (Some(version), _) => collective(version.parse().unwrap(), folder),
+        (None, Some((.., case))) => case(folder),
+        (None, None) => surroundings::run(&name, folder),
     }
 }
-
-const ALL: (&str, &str) = ("NCCL_PROFILE_EVENT_MASK", "65535");
 
 #[test]
 fn a_collective_of_each_version() {
@@ -46,80 +46,10 @@ fn a_collective_of_each_version() {
     }
 }
 
+/// Every type of event, what is null, late, foreign or unknown, much at once, and processes that fork, unload or load twice.
 #[test]
-fn every_type_of_event() {
-    scenario("types", &[ALL]);
-    scenario("copies", &[ALL]);
-}
-
-#[test]
-fn what_is_null_is_borne() {
-    scenario("nulls", &[]);
-}
-
-#[test]
-fn parents_stop_and_children_come() {
-    scenario("late", &[]);
-}
-
-#[test]
-fn a_graph_is_replayed() {
-    scenario("replay", &[]);
-}
-
-#[test]
-fn a_proxy_works_for_another_process() {
-    scenario("foreign", &[]);
-}
-
-#[test]
-fn sends_on_64_channels() {
-    scenario("p2p", &[("NCCL_STACKS_RING_RECORDS", "65536")]);
-}
-
-#[test]
-fn communicators_begin_at_once() {
-    scenario("communicators", &[]);
-}
-
-#[test]
-fn a_descriptor_ends_where_its_version_does() {
-    scenario("pages", &[]);
-}
-
-#[test]
-fn types_that_nobody_knows() {
-    scenario("unknown", &[]);
-}
-
-#[test]
-fn a_ring_overflows() {
-    scenario("overflow", &[("NCCL_STACKS_RING_RECORDS", "64")]);
-}
-
-#[test]
-fn groups_are_said_where_they_must_be() {
-    scenario("groups", &[]);
-}
-
-#[test]
-fn a_wait_that_is_reported_again_and_again() {
-    scenario("waits", &[]);
-}
-
-#[test]
-fn a_process_forks() {
-    scenario("fork", &[]);
-}
-
-#[test]
-fn the_library_is_not_unloaded() {
-    scenario("unload", &[]);
-}
-
-#[test]
-fn the_tables_are_looked_for_twice() {
-    scenario("twice", &[]);
+fn each_case_of_a_process() {
+    CASES.iter().for_each(|(name, settings, _)| scenario(name, settings));
 }
 
 #[test]

@@ -5,27 +5,33 @@ use std::path::Path;
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
 use crate::recorder::driver::{COMM, Comm, Event, Plugin};
-use crate::recorder::plugin_surroundings as surroundings;
+use crate::recorder::plugin_surroundings::{fork, twice, unload};
 use crate::recorder::recording::Recording;
 
-pub(crate) fn run(name: &str, folder: &Path) {
-    match name {
-        "types" => types(folder),
-        "nulls" => nulls(folder),
-        "late" => late(folder),
-        "replay" => replay(folder),
-        "foreign" => foreign(folder),
-        "p2p" => p2p(folder),
-        "communicators" => communicators(folder),
-        "pages" => pages(folder),
-        "unknown" => unknown(folder),
-        "overflow" => overflow(folder),
-        "groups" => groups(folder),
-        "waits" => waits(folder),
-        "copies" => copies(folder),
-        _ => surroundings::run(name, folder),
-    }
-}
+/// A name, the settings of its process, and what that does.
+pub(crate) type Case = (&'static str, &'static [(&'static str, &'static str)], fn(&Path));
+
+pub(crate) const CASES: &[Case] = &[
+    ("types", &[ALL], types),
+    ("copies", &[ALL], copies),
+    ("nulls", &[], nulls),
+    ("late", &[], late),
+    ("replay", &[], replay),
+    ("foreign", &[], foreign),
+    ("p2p", &[("NCCL_STACKS_RING_RECORDS", "65536")], p2p),
+    ("communicators", &[], communicators),
+    ("pages", &[], pages),
+    ("unknown", &[], unknown),
+    ("overflow", &[("NCCL_STACKS_RING_RECORDS", "64")], overflow),
+    ("groups", &[], groups),
+    ("waits", &[], waits),
+    ("fork", &[], fork),
+    ("unload", &[], unload),
+    ("twice", &[], twice),
+];
+
+/// All events.
+pub(crate) const ALL: (&str, &str) = ("NCCL_PROFILE_EVENT_MASK", "65535");
 
 /// The types that a collective over the network does not show.
 fn types(folder: &Path) {

@@ -10,9 +10,6 @@ use crate::recorder::recording::Recording;
 
 pub(crate) fn run(name: &str, folder: &Path) {
     match name {
-        "fork" => fork(folder),
-        "unload" => unload(folder),
-        "twice" => twice(folder),
         "masks" => masks(folder),
         "nothing" => nothing(folder),
         "something" => something(folder),
@@ -23,7 +20,7 @@ pub(crate) fn run(name: &str, folder: &Path) {
 }
 
 /// A child has a file of its own. What it has of its parent names nothing there.
-fn fork(folder: &Path) {
+pub(crate) fn fork(folder: &Path) {
     let plugin = Plugin::new(7);
     let (context, _) = plugin.init(COMM);
     let call = |context, parent| {
@@ -72,7 +69,7 @@ fn fork(folder: &Path) {
 }
 
 /// NCCL closes its plugin with the last communicator, while a thread may still be in it.
-fn unload(folder: &Path) {
+pub(crate) fn unload(folder: &Path) {
     let handle = load(library());
     let plugin = Plugin::loaded(handle, 5);
     let (context, _) = plugin.init(COMM);
@@ -94,7 +91,7 @@ fn unload(folder: &Path) {
 }
 
 /// Probed by two copies of NCCL, of different versions.
-fn twice(folder: &Path) {
+pub(crate) fn twice(folder: &Path) {
     let plugins = [7, 7, 5, 4].map(Plugin::new);
     let begun = plugins.map(|plugin| plugin.init(Comm { hash: plugin.version.into(), ..COMM }));
     let colls = [0, 1, 2, 3].map(|at| plugins[at].start(begun[at].0, &Event::new(2)));

@@ -4,7 +4,7 @@ use crate::support::random::rounds;
 use std::io::Read;
 
 use crate::support::pack::{gzip, tar_of_files};
-use crate::support::program::{has, run, stderr, stderr_of, stdout, stdout_of, testdata};
+use crate::support::program::{ended, has, run, stderr_of, stdout, stdout_of, testdata};
 use crate::support::random::Random;
 use nccl_stacks::answers::records as recorded;
 use nccl_stacks::input;
@@ -188,8 +188,7 @@ fn a_dump_of_which_nothing_is_read_is_no_success() {
         (&no_list, 6, "its `entries` is not a list, so none of its operations is read"),
     ] {
         stderr_of(&["records", path], code);
-        let json = run(&["records", path, "--json"]);
-        assert_eq!(json.status.code(), Some(code), "{}", stderr(&json));
+        let json = ended(&["records", path, "--json"], code);
         has(&stdout(&json), note);
         let strict = run(&["records", path, "--strict"]);
         assert_eq!((strict.status.code(), stdout(&strict).as_str()), (Some(1), ""));

@@ -12,7 +12,6 @@ mod hang_dumps;
 mod hang_logs;
 mod inspector;
 mod joins;
-mod made;
 mod megatrace;
 mod pickles;
 mod plugin_dump;

@@ -15,7 +15,7 @@ use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Header, Kind, Rec
 use tempfile::TempDir;
 
 use crate::checks::records::check_as;
-use crate::support::program::{has, run, stdout};
+use crate::support::program::{ended, has, run, stdout};
 use crate::support::random::Random;
 
 /// What the host's clock showed when the monotonic one showed 0.
@@ -521,8 +521,7 @@ fn the_rank_that_does_not_come_is_named() {
             let report = hang(&read_folder(of_plugin.path()));
             if missing == 6 {
                 assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[2][..]));
-                let output = run(&["hang", of_plugin.path().to_str().unwrap()]);
-                assert_eq!(output.status.code(), Some(4));
+                let output = ended(&["hang", of_plugin.path().to_str().unwrap()], 4);
                 has(&stdout(&output), "ask again after some seconds");
                 assert_eq!((report.hung[0].sequence, &report.hung[0].waiting_ranks[..]), (Some(7), &[0, 1, 3][..]));
             }

@@ -278,12 +278,8 @@ fn processes_that_could_not_record_are_said() {
     let (found, code) = answer(folder.path());
     assert_eq!((found["outcome"].as_str(), code), (Some("unclear"), Some(0)), "{found}");
     let verdict_of_hang = verdict_of(&found);
-    assert!(
-        verdict_of_hang.contains(full)
-            && verdict_of_hang
-                .contains("1 process could not record: the user of the job may not write into the folder."),
-        "{found}"
-    );
+    has(&verdict_of_hang, full);
+    has(&verdict_of_hang, "1 process could not record: the user of the job may not write into the folder.");
     let records = stdout(&run(&["records", path, "--quiet"]));
     let words = records.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.starts_with("Nothing was recorded.") && words.contains(full), "{records}");
@@ -363,11 +359,7 @@ fn a_file_without_operations_is_here() {
         job(folder.path(), &[2], true, [5, 5, 5, 0]);
         if !with_communicator {
             std::fs::remove_file(folder.path().join("node0-43.ncclrec")).unwrap();
-            assert!(
-                verdict(folder.path()).contains("Of the 4 ranks of 0xabc, 3 are here."),
-                "{}",
-                verdict(folder.path())
-            );
+            has(&verdict(folder.path()), "Of the 4 ranks of 0xabc, 3 are here.");
             Process::bare(folder.path(), [3, 4, 3], 43, 1024).set_clock();
         }
         let verdict = verdict(folder.path());

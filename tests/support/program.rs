@@ -26,12 +26,18 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Runs the program, which ends with this exit code; what it writes to standard error.
+/// Runs the program, which ends with this exit code.
 #[track_caller]
-pub(crate) fn stderr_of(args: &[&str], code: i32) -> String {
+pub(crate) fn ended(args: &[&str], code: i32) -> Output {
     let output = run(args);
     assert_eq!(output.status.code(), Some(code), "{args:?}: {}{}", stderr(&output), stdout(&output));
-    stderr(&output)
+    output
+}
+
+/// The same; what it writes to standard error.
+#[track_caller]
+pub(crate) fn stderr_of(args: &[&str], code: i32) -> String {
+    stderr(&ended(args, code))
 }
 
 /// The same for one that says this.
@@ -44,9 +50,7 @@ pub(crate) fn refused(args: &[&str], code: i32, why: &str) {
 /// Runs the program, which succeeds; its answer.
 #[track_caller]
 pub(crate) fn stdout_of(args: &[&str]) -> String {
-    let output = run(args);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-    stdout(&output)
+    stdout(&ended(args, 0))
 }
 
 /// The same for an answer in JSON.
