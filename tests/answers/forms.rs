@@ -306,8 +306,7 @@ fn names_that_folded_text_cannot_hold_are_replaced() {
 }
 
 fn svg(args: &[&str]) -> String {
-    let text = stdout_of(&[args, &["--format", "svg"]].concat());
-    text
+    stdout_of(&[args, &["--format", "svg"]].concat())
 }
 
 /// The texts of an XML document, and its number of elements. Fails if a tag is not closed, or closed by another.

@@ -362,11 +362,7 @@ const AHEAD: &str = r#"{"traceEvents": [
 ]}"#;
 
 fn ahead() -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("ahead.json");
-    std::fs::write(&path, AHEAD).unwrap();
-    let path = path.to_str().unwrap().to_owned();
-    (folder, path)
+    scratch("ahead.json", AHEAD.as_bytes())
 }
 
 fn answer_of(args: &[&str]) -> Value {

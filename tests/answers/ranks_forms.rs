@@ -38,8 +38,7 @@ pub(crate) fn written(job: &Job) -> (tempfile::TempDir, String) {
 }
 
 fn in_form(path: &str, form: &str) -> String {
-    let text = stdout_of(&["ranks", path, "--quiet", "--format", form]);
-    text
+    stdout_of(&["ranks", path, "--quiet", "--format", form])
 }
 
 fn json(path: &str) -> Value {

@@ -343,8 +343,7 @@ fn ranks_merged_into_one_file_have_their_own_stacks() {
     for rank in 0..4 {
         let path = shared.join(format!("traces/lora-dev-script__sglang_tp4_A_mixed_rank{rank}.json.gz"));
         count(&mut want, &path);
-        let json: serde_json::Value =
-            serde_json::from_reader(flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap())).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&crate::support::read_text(&path)).unwrap();
         let serde_json::Value::Object(mut json) = json else { panic!("no object") };
         let Some(serde_json::Value::Array(of_rank)) = json.remove("traceEvents") else { panic!("no events") };
         events.extend(of_rank);

@@ -254,28 +254,6 @@ fn traces_of_archives_are_named_with_them() {
     has(&twice, &said);
 }
 
-/// A trace beside its own part is one rank, and the answer is that of the traces.
-#[test]
-fn a_trace_beside_its_part_counts_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let ranks: Vec<String> = (0..4).map(|rank| testdata(&format!("ranks/rank{rank}.json.gz"))).collect();
-    let ranks: Vec<&str> = ranks.iter().map(String::as_str).collect();
-    let part = folder.path().join("rank1.json");
-    let part = part.to_str().unwrap();
-    assert_eq!(run(&["part", ranks[1], "-o", part]).status.code(), Some(0));
-    let answer = |files: &[&str]| -> (Value, String) {
-        let output = ended(&[&["ranks", "--json"], files].concat(), 0);
-        let mut answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
-        answer.as_object_mut().unwrap().remove("trace");
-        (answer, stderr(&output))
-    };
-    let (traces, said) = answer(&ranks);
-    assert!(!said.contains("There twice"), "{said}");
-    let (with_part, said) = answer(&[&ranks[..], &[part]].concat());
-    has(&said, &format!("There twice, and counted once: {} and its part\n", ranks[1]));
-    assert_eq!(with_part, traces);
-}
-
 #[test]
 fn parts_of_all_kernels_answer_families() {
     let folder = tempfile::tempdir().unwrap();

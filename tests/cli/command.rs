@@ -272,30 +272,27 @@ fn an_unknown_function_gets_the_nearest_names() {
     );
 }
 
+/// Kernels that overlap, launches that flows alone tie to them, an old file, and one of two members.
 #[test]
-fn overlapping_kernels_keep_their_own_launches() {
-    let want = [
-        stack(1, &["model.py(80): forward", "model.py(21): attention", "cudaLaunchKernelExC"]),
-        stack(1, &["model.py(80): forward", "model.py(57): mlp", "cudaLaunchKernelExC"]),
-    ];
-    assert_eq!(stacks(&run_json(&[&testdata("overlap_pdl.json")])), want);
-}
-
-#[test]
-fn flows_tie_what_has_no_correlation() {
-    let want = [
-        stack(1, &["worker.py(19): second", "cudaLaunchKernelExC"]),
-        stack(1, &["worker.py(5): first", "cudaLaunchKernelExC"]),
-    ];
-    assert_eq!(stacks(&run_json(&[&testdata("flow_only.json")])), want);
-}
-
-#[test]
-fn old_and_split_files() {
-    let old = [stack(1, &["train_step", "nccl:all_reduce", "cudaLaunchKernel"])];
-    assert_eq!(stacks(&run_json(&[&testdata("bare_array_unclosed.json")])), old);
-    let split = [stack(1, &["serve.py(7): step", "c10d::allreduce_", "cudaLaunchKernelExC"])];
-    assert_eq!(stacks(&run_json(&[&testdata("merged_two_members.json.gz")])), split);
+fn small_traces_have_their_stacks() {
+    for (name, want) in [
+        (
+            "overlap_pdl.json",
+            &[
+                &["model.py(80): forward", "model.py(21): attention", "cudaLaunchKernelExC"][..],
+                &["model.py(80): forward", "model.py(57): mlp", "cudaLaunchKernelExC"],
+            ][..],
+        ),
+        (
+            "flow_only.json",
+            &[&["worker.py(19): second", "cudaLaunchKernelExC"], &["worker.py(5): first", "cudaLaunchKernelExC"]],
+        ),
+        ("bare_array_unclosed.json", &[&["train_step", "nccl:all_reduce", "cudaLaunchKernel"]]),
+        ("merged_two_members.json.gz", &[&["serve.py(7): step", "c10d::allreduce_", "cudaLaunchKernelExC"]]),
+    ] {
+        let want: Vec<_> = want.iter().map(|frames| stack(1, frames)).collect();
+        assert_eq!(stacks(&run_json(&[&testdata(name)])), want, "{name}");
+    }
 }
 
 #[test]
@@ -385,6 +382,7 @@ fn files_that_are_no_traces() {
         assert!(stderr(&output).contains(message), "{name}: {}", stderr(&output));
         assert!(code != 1 || stderr(&output).contains(&path), "{name}: the message names the file");
     }
+    has(&stderr(&run(&["-"])), "<stdin>: the file is empty");
     let missing = run(&["/no/such/trace.json.gz"]);
     assert!(stderr(&missing).contains("/no/such/trace.json.gz: there is no such file"));
     let folder = run(&[env!("CARGO_MANIFEST_DIR")]);
@@ -404,17 +402,6 @@ fn a_cut_gzip_gives_what_was_whole() {
     let output = run_json(&[&path]);
     assert_eq!(stacks(&output).len(), 7);
     has(&stderr(&output), "Left out: bytes after the end of the trace");
-}
-
-#[test]
-fn standard_input_is_a_trace_too() {
-    for file in ["two_matches.json", "sglang_decode.json.gz"] {
-        let from_file = run(&[&testdata(file)]);
-        let input = std::fs::File::open(testdata(file)).unwrap();
-        let piped = program().arg("-").stdin(input).output().unwrap();
-        assert_eq!(stdout(&piped), stdout(&from_file), "{file}");
-    }
-    has(&stderr(&run(&["-"])), "<stdin>: the file is empty");
 }
 
 #[test]
@@ -469,35 +456,11 @@ fn the_folder_of_an_output_is_made() {
     }
 }
 
-/// A reader that stops reading, as `head -1` does, ends the program quietly.
-#[test]
-fn a_broken_pipe_is_no_error() {
-    let mut child =
-        program().arg(testdata("sglang_decode.json.gz")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(!stderr(&output).contains("error"), "{}", stderr(&output));
-}
-
-#[test]
-fn no_escape_codes_without_a_terminal() {
-    for args in [vec![testdata("sglang_decode.json.gz")], vec!["--help".to_owned()], vec!["--nonsense".to_owned()]] {
-        let output = program().args(&args).env("NO_COLOR", "1").output().unwrap();
-        assert!(!stdout(&output).contains('\u{1b}') && !stderr(&output).contains('\u{1b}'), "{args:?}");
-    }
-}
-
-#[test]
-fn help_begins_with_examples() {
-    let help = stdout(&run(&["--help"]));
-    assert!(help.starts_with("Examples:"), "{help}");
-}
-
 /// It names all commands and only options that exist, and fits a screen of 80 columns and 40 lines.
 #[test]
 fn the_short_help_is_one_screen() {
     let (short, long) = (stdout(&run(&["-h"])), stdout(&run(&["--help"])));
+    assert!(long.starts_with("Examples:"), "{long}");
     assert!(short.lines().count() <= 40, "{} lines", short.lines().count());
     let words = |text: &str| -> BTreeSet<String> {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -514,11 +477,6 @@ fn the_short_help_is_one_screen() {
     assert!(short.lines().all(|line| line.len() <= 80), "{short}");
 }
 
-#[test]
-fn patterns_are_checked_before_the_trace_is_read() {
-    refused(&["/no/such/trace", "--kernel-name", "/(/"], 2, "--kernel-name /(/: not a regular expression");
-}
-
 /// Before the trace is read, with what is wrong and what would be right.
 #[test]
 fn options_of_the_forms_are_checked() {
@@ -529,7 +487,7 @@ fn options_of_the_forms_are_checked() {
         ),
         (&["--min-share", "nan"], "expected a number from 0 to 100, such as 5 or 5%"),
         (&["--limit", "x"], "invalid value 'x' for '--limit <N>': expected a whole number from 1 up"),
-        (&["--limit=-1"], "invalid value '-1' for '--limit <N>'"),
+        (&["--kernel-name", "/(/"], "--kernel-name /(/: not a regular expression"),
         (&["--limit", "0"], "expected a whole number from 1 up; without the flag all are shown"),
         (&["--format", "nope"], "[possible values: text, json, table, script, csv, folded, speedscope, svg, html]"),
         (&["--sort", "size"], "[possible values: count, gpu, exposed, mean, critical]"),

@@ -217,6 +217,10 @@ fn text_fits_the_screen_in_colours_or_without() {
     assert!(!colours(&[], ""), "no terminal");
     assert!(colours(&["--color", "always"], "1"), "what is typed counts more");
     assert!(!colours(&["--color", "never"], ""));
+    for args in ["--help", "--nonsense"] {
+        let output = program().arg(args).env("NO_COLOR", "1").output().unwrap();
+        assert!(!(stdout(&output) + &stderr(&output)).contains('\u{1b}'), "{args}");
+    }
     let quiet = run(&[&trace, "--quiet"]);
     assert_eq!(stderr(&quiet), "");
     let [text, full] = [&[][..], &["--full-stacks", "--stack-depth", "0"]]

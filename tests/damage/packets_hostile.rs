@@ -85,8 +85,7 @@ fn an_answer_after_a_break_is_partial() {
 fn a_damaged_list_without_a_whole_event_reports_its_offset() {
     let message = |bytes: &[u8]| {
         let (_folder, path) = scratch("trace.pftrace", bytes);
-        let said = stderr_of(&[&path, "--no-interactive"], 1);
-        said
+        stderr_of(&[&path, "--no-interactive"], 1)
     };
     let instants = instants(1..3);
     let cut_short = [&b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..], &instants[..instants.len() - 1]].concat();

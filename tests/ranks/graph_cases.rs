@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::real::{self, MERGED, PARAM, SET_A, SET_F, SET_J, parts, paths};
 use super::simulated::compare;
 use crate::job::{Job, Offsets, StepSync};
-use crate::support::program::{run, stderr, stdout, testdata};
+use crate::support::program::{run, scratch, stderr, stdout, testdata};
 use crate::support::random::is_long;
 use crate::support::{real_traces, shared};
 
@@ -80,11 +80,8 @@ fn what_the_gpu_still_runs_of_the_step_before_is_idle_time() {
         {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":110,"dur":5,"args":{"correlation":2}},
         {"ph":"X","cat":"kernel","name":"after","pid":0,"tid":7,"ts":620,"dur":50,"args":{"correlation":2,"stream":7,"device":0}}
     ]}"#;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.json");
-    std::fs::write(&path, text).unwrap();
-    let path = path.to_str().unwrap();
-    let output = run(&[path, "--quiet", "--json", "--sort", "critical", "--kernel-name", "*", "--step", "2"]);
+    let (_folder, path) = scratch("trace.json", text.as_bytes());
+    let output = run(&[&path, "--quiet", "--json", "--sort", "critical", "--kernel-name", "*", "--step", "2"]);
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
     assert_eq!(answer["critical_path_ns"], serde_json::json!({"compute": 50_000, "idle": 520_000}), "{answer}");
 }

@@ -54,17 +54,22 @@ impl Files {
     /// Writes the trace of a rank again, with the text of each event as it is edited: `None` leaves it out. Not as parsed JSON, whose floating point
     /// numbers would change the times.
     pub(crate) fn edited(&self, rank: u32, name: &str, mut edit: impl FnMut(&str) -> Option<String>) -> String {
-        const BETWEEN: &str = "\n  {\n    ";
         let text = std::fs::read_to_string(self.path(&format!("rank{rank}.json"))).unwrap();
-        let (header, events) = text.split_once(BETWEEN).unwrap();
-        let events = events.split(BETWEEN).filter_map(|event| Some(format!("{BETWEEN}{}", edit(event)?)));
-        self.put(name, (header.to_owned() + &events.collect::<String>()).as_bytes())
+        self.put(name, with_edited_events(&text, &mut edit).as_bytes())
     }
 
     /// The traces of some ranks.
     pub(crate) fn ranks(&self, ranks: &[u32]) -> Vec<String> {
         ranks.iter().map(|rank| self.path(&format!("rank{rank}.json"))).collect()
     }
+}
+
+/// The text of a made trace, with that of each event as it is edited.
+pub(crate) fn with_edited_events(text: &str, mut edit: impl FnMut(&str) -> Option<String>) -> String {
+    const BETWEEN: &str = "\n  {\n    ";
+    let (header, events) = text.split_once(BETWEEN).unwrap();
+    let events = events.split(BETWEEN).filter_map(|event| Some(format!("{BETWEEN}{}", edit(event)?)));
+    header.to_owned() + &events.collect::<String>()
 }
 
 fn ranks_of<S: AsRef<str>>(traces: &[S], options: &[&str]) -> Output {
@@ -130,7 +135,10 @@ fn parts_and_traces_may_be_mixed() {
     assert_eq!(answer(&[&part(0), &traces[1], &part(2), &traces[3]], &[]), all);
     assert_eq!(answer(&[&traces[2], &part(3), &traces[0], &part(1)], &[]), all);
     // A part and the trace that it is of are the same rank, once.
-    assert_eq!(answer(&[&traces[..], &[part(0)]].concat(), &[]), all);
+    let both = [&traces[..], &[part(0)]].concat();
+    assert_eq!(answer(&both, &[]), all);
+    let said = format!("There twice, and counted once: {} and its part\n", traces[0]);
+    assert_names(&stderr(&ranks_of(&both, &[])), &[&said]);
 }
 
 #[test]

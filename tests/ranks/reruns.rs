@@ -9,6 +9,7 @@ use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::replay::findings::{Extent, LateWork, Reruns};
 use nccl_stacks::replay::rank::{EdgeKind, FUNCTIONS};
 
+use super::inputs::with_edited_events;
 use super::simulated::{compare, each, parts, pick};
 use crate::job::{How, Job, KERNELS, Late, Offsets, When};
 use crate::support::program::{has, number, run, stdout, testdata};
@@ -342,12 +343,9 @@ fn with_late_function() -> Job {
 
 /// The parts of a job whose traces were written with some events changed, or left out: `edit` gets the rank and the text of each.
 fn edited(job: &Job, edit: impl Fn(u32, &str) -> Option<String>) -> Vec<RankReduction> {
-    const BETWEEN: &str = "\n  {\n    ";
     let of_rank = |(rank, text): &(u32, Vec<u8>)| {
-        let text = std::str::from_utf8(text).unwrap();
-        let (header, events) = text.split_once(BETWEEN).unwrap();
-        let events = events.split(BETWEEN).filter_map(|event| Some(format!("{BETWEEN}{}", edit(*rank, event)?)));
-        parts(&format!("rank{rank}.json"), (header.to_owned() + &events.collect::<String>()).into_bytes())
+        let text = with_edited_events(std::str::from_utf8(text).unwrap(), |event| edit(*rank, event));
+        parts(&format!("rank{rank}.json"), text.into_bytes())
     };
     job.make().traces.iter().flat_map(of_rank).collect()
 }
@@ -504,9 +502,8 @@ fn nobody_is_named_where_nothing_is_late() {
 fn compared(seed: u64) -> (Compared, RankReport) {
     let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
     let late = Late { rank: 2, extra_ns: 500_000, how, when: When::EveryLayer };
-    let made = Job { late: Some(late), tp: 4, pp: 1, dp: 1, graphs: false, jitter_ns: 2_000, ..job(seed) }.make();
-    let all = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), text.clone())).collect();
-    let compared = Compared::from_reductions(all, ClockMode::Align).unwrap();
+    let compared =
+        compare(&Job { late: Some(late), tp: 4, pp: 1, dp: 1, graphs: false, jitter_ns: 2_000, ..job(seed) }.make());
     let report = compared.report();
     (compared, report)
 }

@@ -37,8 +37,7 @@ fn rows(traces: &[&str], query: &str) -> Vec<Value> {
 }
 
 fn error(args: &[&str], code: i32) -> String {
-    let said = stderr_of(&[&["sql"], args].concat(), code);
-    said
+    stderr_of(&[&["sql"], args].concat(), code)
 }
 
 const COUNTS: &str = "SELECT t.machine_id AS m, COUNT(*) AS slices, SUM(s.dur) AS dur FROM slice s JOIN track t ON t.id = s.track_id \
