@@ -59,7 +59,7 @@ pub fn other_steps([before, after]: [&LaunchingSteps; 2]) -> Option<String> {
 }
 
 /// `step[DECODE bs=1] ×3, step[EXTEND bs=1] ×1`; a single name has no number.
-fn names(names: &BTreeMap<String, u64>) -> String {
+pub(crate) fn names(names: &BTreeMap<String, u64>) -> String {
     match names.iter().collect::<Vec<_>>()[..] {
         [] => "none".to_owned(),
         [(name, _)] => visible(name).into_owned(),

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-pub(crate) use measure::by_what;
+pub(crate) use measure::{by_what, names};
 pub use measure::{compared, other_steps, suffix};
 
 use super::{Change, Diff};

@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 use super::critical::shown;
 use super::pipeline;
 use crate::answers::damage;
+use crate::answers::diff::document::names as step_names;
 use crate::answers::ranks::data::{RankReport, TooLarge};
 use crate::answers::ranks::pipeline::Pipeline;
 use crate::answers::ranks::verdict::{Pace, WORTH};
+use crate::answers::stacks::launching_steps::LaunchingSteps;
 use crate::document::format::{count, duration, grouped, percent, ranks, visible};
 use crate::names::collectives::Collective;
 use crate::names::kernels::short_kernel;
@@ -266,6 +268,8 @@ struct Whole {
     steps: i64,
     /// Whether some ranks have more steps.
     is_part: bool,
+    /// `: step[DECODE bs=1] ×3, step[EXTEND bs=1] ×1` if the steps are of several kinds, of which the mean says little.
+    kinds: String,
     /// Whether ranks are missing, so that what would be saved is at most that.
     at_most: &'static str,
 }
@@ -274,7 +278,10 @@ impl Whole {
     fn new(report: &RankReport, reruns: &Reruns) -> Self {
         let at_most = if report.absent.is_some() { "at most " } else { "" };
         let steps = i64::from(reruns.steps.max(1));
-        Whole { length: Ns(reruns.length_ns), steps, is_part: reruns.left_out_steps > 0, at_most }
+        let marked = report.steps.iter().filter(|_| !report.has_spans).map(|step| step.name.as_str());
+        let kinds = LaunchingSteps::of_names(marked).names;
+        let kinds = if kinds.len() > 1 { format!(": {}", step_names(&kinds)) } else { String::new() };
+        Whole { length: Ns(reruns.length_ns), steps, is_part: reruns.left_out_steps > 0, kinds, at_most }
     }
 
     /// A time of the whole job, by step.
@@ -293,7 +300,7 @@ impl Whole {
             1 => format!("{job} takes {each} from its first start to its last end"),
             steps => {
                 let of_all = if self.is_part { " that all ranks have" } else { "" };
-                format!("{step} takes {each} (mean of {}{of_all})", count(steps.unsigned_abs()))
+                format!("{step} takes {each} (mean of {}{of_all}{})", count(steps.unsigned_abs()), self.kinds)
             }
         }
     }
@@ -593,6 +600,7 @@ pub(crate) fn has_launches(report: &RankReport) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::ranks::data::StepWaits;
     use crate::replay::transplant::RerunError;
 
     /// Four steps of 10 ms, whose reruns are wrong by 1 %. A rank that takes up to 1.3 ms longer in all would not be found.
@@ -605,6 +613,26 @@ mod tests {
             of_reruns(&report, &reruns, None),
             ["A step takes 10.0 ms (mean of 4); no rank stands out: nothing above 1.30 ms in 4 steps can be hidden."]
         );
+    }
+
+    /// A mean of unlike steps says which they are; that of like ones, or of spans of time, does not.
+    #[test]
+    fn a_mean_of_several_kinds_of_steps_names_them() {
+        let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
+        let reruns = Reruns { length_ns: 40_000_000, steps: 4, error, ..Reruns::default() };
+        let said = |names: &[&str], has_spans: bool| {
+            let step = |name: &&str| StepWaits { name: (*name).to_owned(), ..StepWaits::default() };
+            let report = RankReport { steps: names.iter().map(step).collect(), has_spans, ..RankReport::default() };
+            of_reruns(&report, &reruns, None).concat()
+        };
+        let of_both =
+            said(&["step[DECODE bs=1]", "step[EXTEND bs=1]", "step[DECODE bs=1]", "step[DECODE bs=1]"], false);
+        let mean = "A step takes 10.0 ms (mean of 4: step[DECODE bs=1] ×3, step[EXTEND bs=1] ×1); ";
+        assert!(of_both.starts_with(mean), "{of_both}");
+        for (names, has_spans) in [(["ProfilerStep#1", "ProfilerStep#2"], false), (["0-1 ms", "1-2 s"], true)] {
+            let of_one = said(&names, has_spans);
+            assert!(of_one.starts_with("A step takes 10.0 ms (mean of 4); "), "{of_one}");
+        }
     }
 
     fn late(saves_ns: i64) -> LateWork {
