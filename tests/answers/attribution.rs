@@ -231,7 +231,7 @@ fn flow(phase: &str, category: &str, id: u32, (pid, tid): (u32, u32), ts: u32) -
 }
 
 fn trace(events: &[String]) -> (tempfile::TempDir, String) {
-    trace_of(&events)
+    trace_of(events)
 }
 
 const CALL: &str = "cuda_runtime";

@@ -21,13 +21,13 @@ fn call(id: u32, ts: u32) -> String {
 
 /// The answer for programs, of a trace of these events.
 fn answer(events: &[String], args: &[&str]) -> Value {
-    let (_folder, trace) = trace_of(&events);
+    let (_folder, trace) = trace_of(events);
     json_of(&[&[trace.as_str(), "--json"], args].concat())
 }
 
 /// The same for people.
 fn text(events: &[String], args: &[&str]) -> String {
-    let (_folder, trace) = trace_of(&events);
+    let (_folder, trace) = trace_of(events);
     stdout(&run(&[&[trace.as_str()], args].concat()))
 }
 
@@ -147,7 +147,7 @@ fn the_fastest_is_that_of_the_whole_trace() {
 #[test]
 fn the_fastest_is_that_of_all_ranks() {
     let first: Vec<String> = all_reduces(true).into_iter().skip(6).collect();
-    let write = |events: &[String]| trace_of(&events);
+    let write = |events: &[String]| trace_of(events);
     let ((_first, first), (_second, second)) = (write(&first), write(&all_reduces(true)));
     let output = run(&[&first, &second, "--function-name", "step 2", "--json"]);
     let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -275,7 +275,7 @@ fn no_collective_is_said_where_nothing_of_the_kind_is() {
         events.into_iter().filter(|event| !event.contains("nccl")).collect()
     };
     let run_of = |events: &[String]| {
-        let (_folder, trace) = trace_of(&events);
+        let (_folder, trace) = trace_of(events);
         run(&[&trace])
     };
     let possible = run_of(&without_nccl("dispatch"));
@@ -331,7 +331,7 @@ fn collectives_are_not_the_problem_only_where_all_is_known() {
     let known = vec![call(1, 0), work(1, REDUCE, 100, 10), call(2, 10), work(2, "gemm", 490, 10)];
     let possible = [call(3, 20), work(3, "my_all_to_all_kernel(int*)", 200, 20)];
     let (idle, minor) = ("The GPU is idle for 9", "Collectives are not the problem: they take 10.0 µs (2.0 %).");
-    let of = |events: &[String]| trace_of(&events);
+    let of = |events: &[String]| trace_of(events);
     let (_folder, path) = of(&known);
     let text = stdout(&run(&[&path]));
     assert!(text.starts_with(&format!("{idle}6.0 % of 500.0 µs: ")) && text.contains(minor), "{text}");

@@ -180,9 +180,9 @@ fn kernels_have_their_times_and_counts() {
     let table = stdout(&output);
     let all_reduce = table.lines().find(|line| line.contains("AllReduce")).unwrap();
     // 100 + 1000 + 200 + 400 + 950 ns, five of them, the mean, the median, least and most.
-    has(&all_reduce, ",2650,5,530.0,400.0,100,1000,");
+    has(all_reduce, ",2650,5,530.0,400.0,100,1000,");
     let gemm = table.lines().find(|line| line.contains("gemm(float*)")).unwrap();
-    has(&gemm, ",1000,1,1000.0,1000.0,1000,1000,");
+    has(gemm, ",1000,1,1000.0,1000.0,1000,1000,");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn kernel(id: u32, (name, stream): (&str, u32), ts: u32, dur: u32) -> String {
 }
 
 fn answer(events: &[String]) -> Value {
-    let (_folder, path) = trace_of(&events);
+    let (_folder, path) = trace_of(events);
     let output = ended(&[&path, "--json", "--sort", "critical"], 0);
     serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)))
 }

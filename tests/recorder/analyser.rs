@@ -146,5 +146,5 @@ fn a_rank_that_stops_is_found_by_the_documented_analysis_and_by_ours() {
     let hang = answer("hang", &logs);
     assert_eq!(hang["outcome"], "lagging");
     let verdict = hang["verdict"][0].as_str().unwrap();
-    has(&verdict, "Rank 1 lags by 1 operation: 12 against 13 on ranks 0, 2 and 3.");
+    has(verdict, "Rank 1 lags by 1 operation: 12 against 13 on ranks 0, 2 and 3.");
 }

@@ -63,7 +63,7 @@ fn several_traces_are_those_one_by_one() {
         assert_eq!(all.len(), 4);
         assert_eq!(all, one_by_one, "{query}");
         // A folder, a pattern, an archive, and the files in another order.
-        let (_other, tar) = scratch("job.tar", &tar_of_files(&files));
+        let (_other, tar) = scratch("job.tar", &tar_of_files(files));
         for traces in [&[folder.path().to_str().unwrap()][..], &[&path(&folder, "rank?.json")], &[&tar]] {
             assert_eq!(rows(traces, query), all, "{traces:?}");
         }
