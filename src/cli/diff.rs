@@ -187,17 +187,18 @@ fn ranks(
     changes.stacks.truncate(args.limit.unwrap_or(usize::MAX));
     show.print(&ChangesAnswer { changes: &changes, on_page: on_page(args, damage) }, output)?;
     if bounds.iter().any(|bound| bound.is_growth) {
-        if let Some(void) = bounds.iter().find(|bound| changes.is_void(bound)) {
-            return Err(Stop::NotFound(format!(
-                "Nothing to bound: --fail-if '{}': not all of the traces mark steps",
-                void.text
-            )));
-        }
         let ranks = [&before, &after].map(|report| report.ranks.iter().map(|of| Some(of.rank)).collect());
         let sides = [&changes.before.steps, &changes.after.steps];
         let are_damaged = [&before, &after].map(|report| report.damage.is_unknown());
         if let Some(why) = notes::not_comparable(changes.per, [&ranks[0], &ranks[1]], sides, are_damaged) {
             return Err(Stop::NotComparable(why));
+        }
+        if let Some(void) = bounds.iter().find(|bound| changes.is_void(bound)) {
+            let why = match [&before, &after].iter().any(|report| report.ranks.len() < 2) {
+                true => "steps are compared of several ranks; without --ranks those of one are",
+                false => "not all of the traces mark steps",
+            };
+            return Err(Stop::NotFound(format!("Nothing to bound: --fail-if '{}': {why}", void.text)));
         }
     }
     let exceeded = bounds.iter().filter(|bound| changes.exceed(bound, &before, &after));

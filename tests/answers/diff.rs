@@ -560,6 +560,11 @@ fn bounds_on_ranks_are_on_steps_and_idle_time_too() {
     let output = diff(&fewer, "step>+1000%");
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     assert!(stderr(&output).ends_with("Not comparable: ranks 0 and 1 before, rank 0 after\n"), "{}", stderr(&output));
+    // Its trace marks steps; they are just not compared with those of another rank.
+    let one = fewer.path().to_str().unwrap();
+    let output = run(&["diff", "--ranks", one, one, "--fail-if", "step>+5%"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).ends_with("without --ranks those of one are\n"), "{}", stderr(&output));
 }
 
 /// A trace of a rank with two steps, so long and with a kernel so long in each, in µs: from the first kernel's start to the second's end.
