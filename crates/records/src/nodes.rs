@@ -1,7 +1,8 @@
 //! A document of lists and dictionaries, as pickles and JSON files hold them, in one block of nodes.
 //!
 //! Nodes refer to each other by position, not by ownership. A value that a pickle names several times is held once, a list may even contain
-//! itself, and neither building nor dropping recurses. Readers take known keys at known depths, so they terminate.
+//! itself, and neither building nor dropping recurses. Readers take known keys at known depths, so they terminate. What is in lists and texts is in two
+//! more blocks: a dump has millions of small ones, and memory for each would take longer than the rest.
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
@@ -9,7 +10,7 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 /// More nodes than this are refused: about 600 MB of memory. A dump with 20,000 entries has about a million.
 pub(super) const MAX_NODES: usize = 16 << 20;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Node {
     None,
     Bool(bool),
@@ -17,16 +18,43 @@ pub(super) enum Node {
     /// A whole number beyond 64 bits.
     Huge,
     Float(f64),
-    Text(Box<str>),
+    /// A part of the texts.
+    Text(Part),
     /// Bytes, whose values no reader needs.
     Bytes,
-    List(Vec<u32>),
-    Dict(Vec<(u32, u32)>),
+    /// A part of the items.
+    List(Part),
+    /// The same; each key has its value after it.
+    Dict(Part),
+}
+
+/// A part of a block. Items have room for more, up to the next power of two.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Part {
+    first: u32,
+    len: u32,
+}
+
+impl Part {
+    fn range(self) -> std::ops::Range<usize> {
+        self.first as usize..self.first as usize + self.len as usize
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// How many items there is room for.
+    fn room(self) -> usize {
+        if self.len == 0 { 0 } else { (self.len as usize).next_power_of_two() }
+    }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Document {
     pub(super) nodes: Vec<Node>,
+    items: Vec<u32>,
+    texts: String,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +73,51 @@ impl Document {
         Some((self.nodes.len() - 1) as u32)
     }
 
+    /// Adds a text; `None` if there are too many nodes.
+    pub(super) fn add_text(&mut self, text: &str) -> Option<u32> {
+        let part = Part { first: u32::try_from(self.texts.len()).ok()?, len: u32::try_from(text.len()).ok()? };
+        let at = self.add(Node::Text(part))?;
+        self.texts.push_str(text);
+        Some(at)
+    }
+
+    /// Adds a list of these items; `None` if there are too many nodes.
+    pub(super) fn add_list(&mut self, items: &[u32]) -> Option<u32> {
+        let list = self.add(Node::List(Part::default()))?;
+        self.extend(list, items)?;
+        Some(list)
+    }
+
+    /// Adds items to a list, or keys and values to a dictionary; `None` if there are too many. What is elsewhere in the block is moved to its end, where it
+    /// has room for as much again: so each item is moved a few times at most, in whatever order lists grow.
+    pub(super) fn extend(&mut self, container: u32, more: &[u32]) -> Option<()> {
+        let Some(Node::List(part) | Node::Dict(part)) = self.nodes.get_mut(container as usize) else { return Some(()) };
+        let (old, len) = (*part, part.len as usize + more.len());
+        *part = Part { len: u32::try_from(len).ok()?, ..old };
+        if old.room() < len {
+            part.first = u32::try_from(self.items.len()).ok()?;
+            self.items.extend_from_within(old.range());
+            self.items.extend(more);
+            self.items.resize(part.first as usize + part.room(), 0);
+        } else {
+            let end = old.range().end;
+            self.items[end..end + more.len()].copy_from_slice(more);
+        }
+        Some(())
+    }
+
+    /// Whether a node is this text.
+    fn is_text(&self, at: u32, text: &str) -> bool {
+        // Nearly all have other lengths, so that the texts are not looked at.
+        let Some(Node::Text(part)) = self.nodes.get(at as usize) else { return false };
+        part.len as usize == text.len() && self.texts.as_bytes()[part.range()] == *text.as_bytes()
+    }
+
+    /// The items of a list, or the keys and values of a dictionary.
+    pub(super) fn items(&self, part: Part) -> &[u32] {
+        &self.items[part.range()]
+    }
+
     pub(super) fn value(&self, at: u32) -> Value<'_> {
         Value { document: self, at }
     }
@@ -52,17 +125,16 @@ impl Document {
     /// How many values a reader visits that follows a value down to a depth. A value that is named several times counts as often, and a long
     /// text as several values: a pickle of a few kilobytes can name a list of lists so often that reading takes hours.
     pub(super) fn unfolded(&self, root: u32, depth: u32) -> u64 {
-        let own = |node: &Node| if let Node::Text(text) = node { 1 + text.len() as u64 / 64 } else { 1 };
+        let own = |node: &Node| if let Node::Text(text) = node { 1 + u64::from(text.len) / 64 } else { 1 };
         let mut sizes: Vec<u64> = self.nodes.iter().map(own).collect();
+        let mut next = sizes.clone();
         for _ in 0..depth {
-            let of = |at: &u32| sizes.get(*at as usize).copied().unwrap_or(1);
-            let sum = |parts: &mut dyn Iterator<Item = u64>| parts.fold(1_u64, u64::saturating_add);
-            let next = self.nodes.iter().map(|node| match node {
-                Node::List(items) => sum(&mut items.iter().map(of)),
-                Node::Dict(pairs) => sum(&mut pairs.iter().map(|(key, value)| of(key).saturating_add(of(value)))),
-                other => own(other),
-            });
-            sizes = next.collect();
+            for (node, next) in self.nodes.iter().zip(&mut next) {
+                let (Node::List(part) | Node::Dict(part)) = node else { continue };
+                let of = |item: &u32| sizes.get(*item as usize).copied().unwrap_or(1);
+                *next = self.items(*part).iter().map(of).fold(1, u64::saturating_add);
+            }
+            std::mem::swap(&mut sizes, &mut next);
         }
         sizes.get(root as usize).copied().unwrap_or(1)
     }
@@ -77,49 +149,42 @@ impl Document {
         let is_number = matches!(document.nodes.last(), Some(Node::Int(_) | Node::Huge | Node::Float(_)));
         let whole = document.nodes.len() - usize::from(is_number);
         if error.is_some()
-            && let Some(Node::Dict(pairs)) = document.nodes.first_mut()
+            && let Some(Node::Dict(part)) = document.nodes.first_mut()
         {
-            pairs.retain(|(_, value)| (*value as usize) < whole);
+            // Values come one after the other.
+            let (pairs, _) = document.items[part.range()].as_chunks::<2>();
+            part.len = 2 * pairs.iter().take_while(|[_, value]| (*value as usize) < whole).count() as u32;
         }
         // Containers come before what is in them.
         (document, 0, error)
     }
-
-    fn add_item(&mut self, list: u32, item: u32) {
-        if let Some(Node::List(items)) = self.nodes.get_mut(list as usize) {
-            items.push(item);
-        }
-    }
-
-    fn add_pair(&mut self, dict: u32, key: u32, value: u32) {
-        if let Some(Node::Dict(pairs)) = self.nodes.get_mut(dict as usize) {
-            pairs.push((key, value));
-        }
-    }
 }
 
 impl<'a> Value<'a> {
-    fn node(self) -> &'a Node {
+    fn node(self) -> Node {
         // Positions come from `add` of the same document.
-        self.document.nodes.get(self.at as usize).unwrap_or(&Node::None)
+        self.document.nodes.get(self.at as usize).copied().unwrap_or(Node::None)
     }
 
     /// The value of a key; `None` if this is no dictionary, or has no such key. The last of two equal keys counts, as in Python.
     pub(super) fn get(self, key: &str) -> Option<Value<'a>> {
-        let Node::Dict(pairs) = self.node() else { return None };
-        let found = pairs.iter().rev().find(|(at, _)| self.document.value(*at).text() == Some(key));
-        found.map(|(_, value)| self.document.value(*value)).filter(|value| *value.node() != Node::None)
+        let found = self.chunks().iter().rev().find(|[at, _]| self.document.is_text(*at, key));
+        found.map(|[_, value]| self.document.value(*value)).filter(|value| value.node() != Node::None)
+    }
+
+    fn chunks(self) -> &'a [[u32; 2]] {
+        let Node::Dict(part) = self.node() else { return &[] };
+        self.document.items(part).as_chunks().0
     }
 
     /// The pairs of a dictionary, in their order; none of another value.
     pub(super) fn pairs(self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> {
-        let pairs: &[(u32, u32)] = if let Node::Dict(pairs) = self.node() { pairs } else { &[] };
-        pairs.iter().map(move |(key, value)| (self.document.value(*key), self.document.value(*value)))
+        self.chunks().iter().map(move |[key, value]| (self.document.value(*key), self.document.value(*value)))
     }
 
     /// The items of a list; none of another value.
     pub(super) fn items(self) -> impl ExactSizeIterator<Item = Value<'a>> + DoubleEndedIterator {
-        let items: &[u32] = if let Node::List(items) = self.node() { items } else { &[] };
+        let items = if let Node::List(part) = self.node() { self.document.items(part) } else { &[] };
         items.iter().map(move |at| self.document.value(*at))
     }
 
@@ -137,22 +202,22 @@ impl<'a> Value<'a> {
     }
 
     pub(super) fn text(self) -> Option<&'a str> {
-        if let Node::Text(text) = self.node() { Some(text) } else { None }
+        if let Node::Text(part) = self.node() { self.document.texts.get(part.range()) } else { None }
     }
 
     /// Some writers put numbers into quotes.
     pub(super) fn int(self) -> Option<i64> {
         match self.node() {
-            Node::Int(number) => Some(*number),
-            Node::Text(text) => text.trim().parse().ok(),
+            Node::Int(number) => Some(number),
+            Node::Text(_) => self.text()?.trim().parse().ok(),
             _ => None,
         }
     }
 
     pub(super) fn float(self) -> Option<f64> {
         match self.node() {
-            Node::Int(number) => Some(*number as f64),
-            Node::Float(number) => Some(*number),
+            Node::Int(number) => Some(number as f64),
+            Node::Float(number) => Some(number),
             _ => None,
         }
     }
@@ -165,9 +230,13 @@ impl<'a> Value<'a> {
 /// Puts a JSON value into a document. The depth is bounded by the parser.
 struct Builder<'d>(&'d mut Document);
 
+fn added<T, E: Error>(added: Option<T>) -> Result<T, E> {
+    added.ok_or_else(|| E::custom("there are too many values"))
+}
+
 impl Builder<'_> {
     fn add<E: Error>(self, node: Node) -> Result<u32, E> {
-        self.0.add(node).ok_or_else(|| E::custom("there are too many values"))
+        added(self.0.add(node))
     }
 }
 
@@ -207,27 +276,27 @@ impl<'de> Visitor<'de> for Builder<'_> {
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<u32, E> {
-        self.add(Node::Text(value.into()))
+        added(self.0.add_text(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<u32, A::Error> {
-        let list = Builder(self.0).add(Node::List(Vec::new()))?;
+        let list = Builder(self.0).add(Node::List(Part::default()))?;
         while let Some(item) = seq.next_element_seed(Builder(self.0))? {
-            self.0.add_item(list, item);
+            added(self.0.extend(list, &[item]))?;
         }
         Ok(list)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<u32, A::Error> {
-        let dict = Builder(self.0).add(Node::Dict(Vec::new()))?;
+        let dict = Builder(self.0).add(Node::Dict(Part::default()))?;
         while let Some(key) = map.next_key_seed(Builder(self.0))? {
             if dict == 0 {
                 // The value becomes the next node, whether it has an end or not.
-                self.0.add_pair(dict, key, self.0.nodes.len() as u32);
+                added(self.0.extend(dict, &[key, self.0.nodes.len() as u32]))?;
                 map.next_value_seed(Builder(self.0))?;
             } else {
                 let value = map.next_value_seed(Builder(self.0))?;
-                self.0.add_pair(dict, key, value);
+                added(self.0.extend(dict, &[key, value]))?;
             }
         }
         Ok(dict)
@@ -241,11 +310,16 @@ mod tests {
     #[test]
     fn what_is_named_twice_counts_twice() {
         // A list of two dictionaries, which are one, with a list of a number: 1 + 2 * (1 + 1 + (1 + 1)); without the number 1 + 2 * 3.
-        let nodes = vec![Node::Int(7), Node::List(vec![0]), Node::Dict(vec![(0, 1)]), Node::List(vec![2, 2])];
-        let document = Document { nodes };
-        assert_eq!([0, 1, 2, 3, 9].map(|depth| document.unfolded(3, depth)), [1, 3, 7, 9, 9]);
+        let mut document = Document::default();
+        let number = document.add(Node::Int(7)).unwrap();
+        let list = document.add_list(&[number]).unwrap();
+        let dict = document.add(Node::Dict(Part::default())).unwrap();
+        document.extend(dict, &[number, list]).unwrap();
+        let root = document.add_list(&[dict, dict]).unwrap();
+        assert_eq!([0, 1, 2, 3, 9].map(|depth| document.unfolded(root, depth)), [1, 3, 7, 9, 9]);
         // A list of itself, twice.
-        let endless = Document { nodes: vec![Node::List(vec![0, 0])] };
+        let mut endless = Document::default();
+        endless.add_list(&[0, 0]).unwrap();
         assert_eq!((endless.unfolded(0, 3), endless.unfolded(0, 100)), (15, u64::MAX));
     }
 
@@ -282,7 +356,25 @@ mod tests {
 
     #[test]
     fn a_long_text_that_is_named_often_counts_as_often() {
-        let nodes = vec![Node::Text("x".repeat(6400).into()), Node::List(vec![0; 10])];
-        assert_eq!(Document { nodes }.unfolded(1, 1), 1 + 10 * 101);
+        let mut document = Document::default();
+        let text = document.add_text(&"x".repeat(6400)).unwrap();
+        let list = document.add_list(&[text; 10]).unwrap();
+        assert_eq!(document.unfolded(list, 1), 1 + 10 * 101);
+    }
+
+    /// Two lists that grow in turn have their own items, and take a few times their room.
+    #[test]
+    fn lists_that_grow_in_turn_are_apart() {
+        let mut document = Document::default();
+        let lists = [document.add_list(&[]).unwrap(), document.add_list(&[7]).unwrap()];
+        for number in 0..1000 {
+            lists.iter().for_each(|list| document.extend(*list, &[number, list + 1]).unwrap());
+        }
+        for (list, first) in lists.into_iter().zip([vec![], vec![7]]) {
+            let items: Vec<u32> = document.value(list).items().map(Value::position).collect();
+            let more = (0..1000).flat_map(|number| [number, list + 1]);
+            assert_eq!(items, first.into_iter().chain(more).collect::<Vec<u32>>());
+        }
+        assert!(document.items.len() <= 4 * 4001, "{}", document.items.len());
     }
 }

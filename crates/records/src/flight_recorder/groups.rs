@@ -1,6 +1,9 @@
 //! The process groups of a dump, and how far this rank got in each.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 
 use super::super::nodes::Value;
 use super::super::reader::Reading;
@@ -12,9 +15,15 @@ use nccl_stacks_trace::id::RankId;
 pub(super) struct Groups {
     pub(super) all: Vec<Group>,
     pub(super) of_entries: Vec<Option<usize>>,
-    /// By name, and by name and description: the first of these. Both a dump's entries and its groups may be many.
-    by_name: HashMap<String, usize>,
-    by_both: HashMap<(String, Option<String>), usize>,
+    /// By name. Both a dump's entries and its groups may be many.
+    by_name: HashMap<String, Named, RandomState>,
+}
+
+/// The groups of one name.
+struct Named {
+    first: usize,
+    /// By description, which is empty if there is none: the first of these.
+    by_description: HashMap<String, usize, RandomState>,
 }
 
 pub(super) struct Group {
@@ -30,54 +39,44 @@ impl Groups {
     /// empty name, so that one is left of them, with ranks in the group's own numbering: it says nothing of the job's ranks.
     pub(super) fn read(root: Value<'_>, entries: &[Value<'_>], records: &mut Records) -> Self {
         let mut groups = Groups::default();
-        // PyTorch writes a word instead of no description.
-        let description = |value: Option<Value<'_>>| {
-            let text = value.and_then(Value::text).filter(|text| !text.is_empty() && *text != "undefined");
-            text.map(str::to_owned)
-        };
         for (key, of_group) in root.get("pg_config").into_iter().flat_map(Value::pairs) {
-            let name = of_group.get("name").and_then(Value::text).map(str::to_owned).or_else(|| name_of(key));
+            let name = of_group.get("name").and_then(Value::text).map(Cow::Borrowed).or_else(|| name_of(key));
             // The oldest versions have the list in place of the dictionary.
             let ranks = list_of_ranks(of_group.get("ranks").unwrap_or(of_group));
             if let Some(name) = name.filter(|name| !name.is_empty()) {
-                groups.add(name, description(of_group.get("desc")), ranks, records);
+                groups.add(&name, description(of_group.get("desc")), ranks, records);
             }
         }
         for entry in entries {
             let mut parts = entry.get("process_group").into_iter().flat_map(Value::items);
             let name = parts.next().or_else(|| entry.get("pg_id")).and_then(name_of);
             let of_entry = name.map(|name| {
+                let description = description(parts.next());
                 // By its name and, if several have that, by its description.
-                let first = groups.by_name.get(&name).copied();
-                let both = (name, description(parts.next()));
-                let known = groups.by_both.get(&both).copied().or(first);
-                known.unwrap_or_else(|| groups.add(both.0, both.1, None, records))
+                let named = groups.by_name.get(&*name);
+                let known = named.map(|named| *named.by_description.get(description).unwrap_or(&named.first));
+                known.unwrap_or_else(|| groups.add(&name, description, None, records))
             });
             groups.of_entries.push(of_entry);
         }
         groups
     }
 
-    fn add(
-        &mut self,
-        name: String,
-        description: Option<String>,
-        ranks: Option<Vec<u32>>,
-        records: &mut Records,
-    ) -> usize {
+    fn add(&mut self, name: &str, description: &str, ranks: Option<Vec<u32>>, records: &mut Records) -> usize {
         let mut sorted = ranks.clone();
         sorted.iter_mut().for_each(|ranks| ranks.sort_unstable());
         let communicator = records.communicator(Communicator {
             size: ranks.as_ref().map(|ranks| ranks.len() as u64),
             ranks: sorted,
-            description: description.clone(),
-            name: Some(name.clone()),
+            description: Some(description.to_owned()).filter(|text| !text.is_empty()),
+            name: Some(name.to_owned()),
             ..Communicator::default()
         });
         let at = self.all.len();
-        self.by_name.entry(name.clone()).or_insert(at);
-        self.by_both.entry((name.clone(), description)).or_insert(at);
-        self.all.push(Group { name, ranks, communicator, place: None });
+        let new = || Named { first: at, by_description: HashMap::default() };
+        let named = self.by_name.entry(name.to_owned()).or_insert_with(new);
+        named.by_description.entry(description.to_owned()).or_insert(at);
+        self.all.push(Group { name: name.to_owned(), ranks, communicator, place: None });
         at
     }
 
@@ -90,9 +89,14 @@ impl Groups {
     }
 }
 
+/// What a group is for. PyTorch writes a word where nothing says that.
+fn description(value: Option<Value<'_>>) -> &str {
+    value.and_then(Value::text).filter(|text| *text != "undefined").unwrap_or_default()
+}
+
 /// A name, which some writers put as a number.
-fn name_of(value: Value<'_>) -> Option<String> {
-    value.text().map(str::to_owned).or_else(|| value.int().map(|number| number.to_string()))
+fn name_of(value: Value<'_>) -> Option<Cow<'_, str>> {
+    value.text().map(Cow::Borrowed).or_else(|| Some(value.int()?.to_string().into()))
 }
 
 /// The ranks of a group in the group's order: a list, or one as text, `[0, 1]`. `None` for lists that are empty or cut off.

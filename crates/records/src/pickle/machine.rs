@@ -2,7 +2,7 @@
 
 use super::PickleError;
 use super::opcode as op;
-use crate::nodes::{Document, MAX_NODES, Node};
+use crate::nodes::{Document, MAX_NODES, Node, Part};
 
 /// The names of what a pickle imports are not longer than this.
 const MAX_LINE: u64 = 1 << 20;
@@ -82,26 +82,25 @@ impl<'a> Machine<'a> {
             op::SHORT_BINBYTES => self.byte().and_then(|n| self.binary(n.into())),
             op::BINBYTES => self.long().and_then(|n| self.binary(n.into())),
             op::BINBYTES8 | op::BYTEARRAY8 => self.wide().and_then(|n| self.binary(n)),
-            op::EMPTY_LIST | op::EMPTY_TUPLE | op::EMPTY_SET => self.push(Node::List(Vec::new())),
-            op::EMPTY_DICT => self.push(Node::Dict(Vec::new())),
+            op::EMPTY_LIST | op::EMPTY_TUPLE | op::EMPTY_SET => self.push(Node::List(Part::default())),
+            op::EMPTY_DICT => self.push(Node::Dict(Part::default())),
             op::MARK => {
                 self.room(self.marks.len())?;
                 self.marks.push(self.stack.len());
                 Ok(())
             }
-            op::TUPLE | op::FROZENSET => self.pop_mark().and_then(|items| self.push(Node::List(items))),
+            op::TUPLE | op::FROZENSET => self.mark().and_then(|first| self.push_list(first)),
             op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
                 let first = self.items_from(usize::from(opcode - op::TUPLE1) + 1)?;
-                let items = self.stack.split_off(first);
-                self.push(Node::List(items))
+                self.push_list(first)
             }
             op::APPEND => self.items_from(1).and_then(|first| self.extend_list(first)),
             op::APPENDS | op::ADDITEMS => self.mark().and_then(|first| self.extend_list(first)),
             op::SETITEM => self.items_from(2).and_then(|first| self.extend_dict(first)),
             op::SETITEMS => self.mark().and_then(|first| self.extend_dict(first)),
-            op::POP if self.stack.len() == self.floor() && !self.marks.is_empty() => self.pop_mark().map(drop),
+            op::POP if self.stack.len() == self.floor() && !self.marks.is_empty() => self.pop_mark(),
             op::POP => self.pop().map(drop),
-            op::POP_MARK => self.pop_mark().map(drop),
+            op::POP_MARK => self.pop_mark(),
             op::MEMOIZE => self.put(self.memo.len()),
             op::BINPUT => self.byte().and_then(|number| self.put(number.into())),
             op::LONG_BINPUT => self.long().and_then(|number| self.put(number as usize)),
@@ -131,26 +130,27 @@ impl<'a> Machine<'a> {
         // Up to the mark within a value of the outermost dictionary, and from there up to the mark within a part of that.
         let (within, within_part) = (after(1), after(after(1)));
         let (pairs, rest) = self.stack.get(1..within)?.as_chunks::<2>();
-        let pairs: Vec<(u32, u32)> =
-            pairs.iter().map(|[key, value]| (*key, *value)).take_while(|(key, _)| self.is_text(*key)).collect();
+        let pairs = &pairs[..pairs.iter().take_while(|[key, _]| self.is_text(*key)).count()];
         let is_whole = |at: &u32| match self.document.nodes.get(*at as usize) {
-            Some(Node::List(items)) => !items.is_empty(),
-            Some(Node::Dict(pairs)) => !pairs.is_empty(),
+            Some(Node::List(part) | Node::Dict(part)) => !part.is_empty(),
             _ => false,
         };
         let parts = self.stack.get(within..within_part).filter(|_| rest.is_empty()).unwrap_or_default();
-        let items: Vec<u32> = parts.iter().copied().take_while(is_whole).collect();
-        let of_parts = parts.as_chunks::<2>().0.iter().map(|[key, value]| (*key, *value));
-        let of_parts: Vec<(u32, u32)> =
-            of_parts.take_while(|(key, value)| self.is_text(*key) && is_whole(value)).collect();
-        let last = pairs.last().and_then(|(_, value)| self.document.nodes.get_mut(*value as usize));
-        match last {
-            Some(Node::List(list)) => list.extend(items),
-            Some(Node::Dict(dict)) => dict.extend(of_parts),
-            _ => {}
+        let node = |at: u32| self.document.nodes.get(at as usize);
+        let last = pairs.last().map(|[_, value]| *value);
+        let whole = match last.and_then(node) {
+            Some(Node::List(_)) => parts.iter().take_while(|at| is_whole(at)).count(),
+            Some(Node::Dict(_)) => {
+                let is_pair = |[key, value]: &&[u32; 2]| self.is_text(*key) && is_whole(value);
+                2 * parts.as_chunks::<2>().0.iter().take_while(is_pair).count()
+            }
+            _ => 0,
+        };
+        let Some(Node::Dict(_)) = node(root) else { return None };
+        if let Some(last) = last {
+            self.document.extend(last, &parts[..whole])?;
         }
-        let Some(Node::Dict(dict)) = self.document.nodes.get_mut(root as usize) else { return None };
-        dict.extend(pairs);
+        self.document.extend(root, pairs.as_flattened())?;
         Some((self.document, root))
     }
 
@@ -174,7 +174,8 @@ impl<'a> Machine<'a> {
     /// A text of so many bytes. Those of protocol 2 are of no certain encoding.
     fn text(&mut self, n: u64) -> Done {
         let bytes = self.take(n)?;
-        self.push(Node::Text(String::from_utf8_lossy(bytes).into()))
+        let added = self.document.add_text(&String::from_utf8_lossy(bytes));
+        self.push_added(added)
     }
 
     fn binary(&mut self, n: u64) -> Done {
@@ -204,26 +205,28 @@ impl<'a> Machine<'a> {
     /// Takes what is on the stack from a place on, for the list below it.
     fn extend_list(&mut self, first: usize) -> Done {
         let at = self.below(first)?;
-        match self.document.nodes.get_mut(at as usize) {
-            Some(Node::List(list)) => list.extend(&self.stack[first..]),
-            _ => return Err(self.damaged("it appends to something that is not a list")),
+        match self.document.nodes.get(at as usize) {
+            Some(Node::List(_)) => self.extend(at, first),
+            _ => Err(self.damaged("it appends to something that is not a list")),
         }
-        self.stack.truncate(first);
-        Ok(())
     }
 
     /// The same for the dictionary below it.
     fn extend_dict(&mut self, first: usize) -> Done {
-        let (pairs, []) = self.stack[first..].as_chunks::<2>() else {
+        if !(self.stack.len() - first).is_multiple_of(2) {
             return Err(self.damaged("a key without a value"));
-        };
-        let at = self.below(first)?;
-        match self.document.nodes.get_mut(at as usize) {
-            Some(Node::Dict(dict)) => dict.extend(pairs.iter().map(|[key, value]| (*key, *value))),
-            _ => return Err(self.damaged("it sets an item of something that is not a dictionary")),
         }
+        let at = self.below(first)?;
+        match self.document.nodes.get(at as usize) {
+            Some(Node::Dict(_)) => self.extend(at, first),
+            _ => Err(self.damaged("it sets an item of something that is not a dictionary")),
+        }
+    }
+
+    fn extend(&mut self, container: u32, first: usize) -> Done {
+        let added = self.document.extend(container, &self.stack[first..]);
         self.stack.truncate(first);
-        Ok(())
+        added.ok_or_else(|| self.too_many())
     }
 
     /// What is on the stack before a place, above the mark.
@@ -242,8 +245,23 @@ impl<'a> Machine<'a> {
     }
 
     fn push(&mut self, node: Node) -> Done {
-        let at = self.document.add(node).ok_or(PickleError::TooLarge { what: "too many values", at: self.start })?;
-        self.push_known(at)
+        let added = self.document.add(node);
+        self.push_added(added)
+    }
+
+    /// Puts a list of what is on the stack from a place on in its place.
+    fn push_list(&mut self, first: usize) -> Done {
+        let added = self.document.add_list(&self.stack[first..]);
+        self.stack.truncate(first);
+        self.push_added(added)
+    }
+
+    fn push_added(&mut self, added: Option<u32>) -> Done {
+        self.push_known(added.ok_or_else(|| self.too_many())?)
+    }
+
+    fn too_many(&self) -> PickleError {
+        PickleError::TooLarge { what: "too many values", at: self.start }
     }
 
     fn push_known(&mut self, at: u32) -> Done {
@@ -266,16 +284,17 @@ impl<'a> Machine<'a> {
         self.marks.pop().ok_or_else(|| self.damaged("it takes values up to a mark that is not there"))
     }
 
-    fn pop_mark(&mut self) -> Done<Vec<u32>> {
+    fn pop_mark(&mut self) -> Done {
         let mark = self.mark()?;
-        Ok(self.stack.split_off(mark))
+        self.stack.truncate(mark);
+        Ok(())
     }
 
     /// The error if there are so many of something already.
     fn room(&self, taken: usize) -> Done {
         match taken {
             0..MAX_NODES => Ok(()),
-            _ => Err(PickleError::TooLarge { what: "too many values", at: self.start }),
+            _ => Err(self.too_many()),
         }
     }
 

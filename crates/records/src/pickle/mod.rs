@@ -89,8 +89,7 @@ mod tests {
                     let is_there = |at: &u32| (*at as usize) < document.nodes.len();
                     assert!(is_there(&root));
                     assert!(document.nodes.iter().all(|node| match node {
-                        Node::List(items) => items.iter().all(is_there),
-                        Node::Dict(pairs) => pairs.iter().all(|(key, value)| is_there(key) && is_there(value)),
+                        Node::List(part) | Node::Dict(part) => document.items(*part).iter().all(is_there),
                         _ => true,
                     }));
                     found += 1;
