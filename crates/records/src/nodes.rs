@@ -7,8 +7,11 @@
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 
-/// More nodes than this are refused: about 600 MB of memory. A dump with 20,000 entries has about a million.
+/// More nodes than this are refused: 256 MB of memory. A dump with 20,000 entries has about a million.
 pub(super) const MAX_NODES: usize = 16 << 20;
+
+/// Room for more items than this is refused: 512 MB of memory. That dump has two million.
+const MAX_ITEMS: usize = 128 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Node {
@@ -93,13 +96,18 @@ impl Document {
     pub(super) fn extend(&mut self, container: u32, more: &[u32]) -> Option<()> {
         let Some(Node::List(part) | Node::Dict(part)) = self.nodes.get_mut(container as usize) else { return Some(()) };
         let (old, len) = (*part, part.len as usize + more.len());
-        *part = Part { len: u32::try_from(len).ok()?, ..old };
+        let grown = Part { len: u32::try_from(len).ok()?, ..old };
         if old.room() < len {
-            part.first = u32::try_from(self.items.len()).ok()?;
+            let first = self.items.len();
+            if first + grown.room() > MAX_ITEMS {
+                return None;
+            }
+            *part = Part { first: first as u32, ..grown };
             self.items.extend_from_within(old.range());
             self.items.extend(more);
-            self.items.resize(part.first as usize + part.room(), 0);
+            self.items.resize(first + grown.room(), 0);
         } else {
+            *part = grown;
             let end = old.range().end;
             self.items[end..end + more.len()].copy_from_slice(more);
         }
