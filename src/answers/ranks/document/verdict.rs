@@ -279,8 +279,10 @@ impl Whole {
         let at_most = if report.absent.is_some() { "at most " } else { "" };
         let steps = i64::from(reruns.steps.max(1));
         let marked = report.steps.iter().filter(|_| !report.has_spans).map(|step| step.name.as_str());
-        let kinds = LaunchingSteps::of_names(marked).names;
-        let kinds = if kinds.len() > 1 { format!(": {}", step_names(&kinds)) } else { String::new() };
+        let marked = LaunchingSteps::of_names(marked);
+        // Where some ranks have more steps, it is not known which kinds the mean is of.
+        let is_of_all = marked.names.len() > 1 && marked.count == steps.unsigned_abs();
+        let kinds = if is_of_all { format!(": {}", step_names(&marked.names)) } else { String::new() };
         Whole { length: Ns(reruns.length_ns), steps, is_part: reruns.left_out_steps > 0, kinds, at_most }
     }
 
@@ -629,8 +631,11 @@ mod tests {
             said(&["step[DECODE bs=1]", "step[EXTEND bs=1]", "step[DECODE bs=1]", "step[DECODE bs=1]"], false);
         let mean = "A step takes 10.0 ms (mean of 4: step[DECODE bs=1] ×3, step[EXTEND bs=1] ×1); ";
         assert!(of_both.starts_with(mean), "{of_both}");
-        for (names, has_spans) in [(["ProfilerStep#1", "ProfilerStep#2"], false), (["0-1 ms", "1-2 s"], true)] {
-            let of_one = said(&names, has_spans);
+        let of_more = ["step[DECODE bs=1]", "step[EXTEND bs=1]"].repeat(3);
+        for (names, has_spans) in
+            [(&["ProfilerStep#1", "ProfilerStep#2"][..], false), (&["0-1 ms", "1-2 s"], true), (&of_more, false)]
+        {
+            let of_one = said(names, has_spans);
             assert!(of_one.starts_with("A step takes 10.0 ms (mean of 4); "), "{of_one}");
         }
     }
