@@ -62,9 +62,10 @@ impl Reading {
     ) -> Result<(), Stop> {
         match read(file, args) {
             Ok(described) => self.descriptions.files.extend(described),
-            Err(Stop::Failed(failure @ (Failure::Library(_) | Failure::Run(RunError::NoRecords { .. }))))
-                if !args.reading.strict =>
-            {
+            Err(Stop::Failed(
+                failure @ (Failure::Library(_)
+                | Failure::Run(RunError::NoRecords { .. } | RunError::UnreadRecords { .. })),
+            )) if !args.reading.strict => {
                 // For a single input, the failure is the final error message.
                 if self.are_several {
                     say(&format!("Left out: {failure}"));

@@ -44,12 +44,11 @@ pub enum RunError {
     #[error("{}: there is no file in this folder. If a job was recorded into it, no process called NCCL, or none could write there", folder.display())]
     NoFileInFolder { folder: PathBuf },
 
-    #[error(
-        "{names}: {}. Known sources are: {}",
-        why.as_deref().unwrap_or("these are no records of NCCL"),
-        record_sources()
-    )]
-    NoRecords { names: String, why: Option<String> },
+    #[error("{names}: these are no records of NCCL. Known sources are: {}", record_sources())]
+    NoRecords { names: String },
+
+    #[error("{why}")]
+    UnreadRecords { why: String },
 
     #[error("{} is a part of a rank, and {} is none: this answers from parts or from traces, not from both", part.display(), trace.display())]
     PartsBesideTraces { part: PathBuf, trace: PathBuf },

@@ -137,20 +137,22 @@ impl Run<'_> {
     /// Reports what is wrong with the files, and fails if none has records.
     fn report_records(&self, records: &Records, says: bool) -> Result<(), RunError> {
         let (known, unknown): (Vec<_>, Vec<_>) = records.files.iter().partition(|file| file.source.is_some());
-        if known.is_empty() {
-            let why = unknown.iter().find_map(|file| file.notes.first().cloned());
-            return Err(RunError::NoRecords { names: names(&unknown), why });
-        }
         let (unread, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|file| !file.notes.is_empty());
-        if !others.is_empty() {
-            self.warn(&format!("Left out, because they are no records: {}", visible(&names(&others))));
-        }
         let why = |file: &RecordFile| {
             // An error of the system names the file itself.
             let notes = file.notes.join("; ");
             let name = if notes.starts_with(&file.name) { String::new() } else { format!("{}: ", file.name) };
             visible(&format!("{name}{notes}")).into_owned()
         };
+        if known.is_empty() {
+            return Err(match unread.first() {
+                Some(file) => RunError::UnreadRecords { why: why(file) },
+                None => RunError::NoRecords { names: names(&others) },
+            });
+        }
+        if !others.is_empty() {
+            self.warn(&format!("Left out, because they are no records: {}", visible(&names(&others))));
+        }
         unread.iter().take(NAMED).for_each(|file| self.warn(&format!("Left out: {}", why(file))));
         if unread.len() > NAMED {
             self.warn(&format!("Left out: {} more files, for such reasons", unread.len() - NAMED));

@@ -130,3 +130,17 @@ impl NamedQuery {
         self.has(name) && !OF_WINDOW.contains(&name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A query for people whose header is not read would be missing from the list.
+    #[test]
+    fn headers_are_read() {
+        for query in ALL.iter().filter(|query| query.sql.contains("\n-- column ")) {
+            let titled = NamedQuery::new(query.name.to_owned(), query.sql.into()).unwrap().header.columns;
+            assert!(!titled.is_empty(), "{}", query.name);
+        }
+    }
+}
