@@ -344,3 +344,51 @@ fn collectives_are_not_the_problem_only_where_all_is_known() {
     let text = stdout(&run(&[&path]));
     assert!(text.contains("cut off") && !text.contains("is idle") && !text.contains("not the problem"), "{text}");
 }
+
+/// Of 500 µs: what the GPU does, and what is said of the rest. It is idle for 60 µs where it computes for 430, which is more than the 10 µs of the all-reduce; for 10 µs
+/// of 500, less than that; beside an all-reduce of 100 µs the CPU is not the only one to look at; and without calls and other kernels nobody knows.
+#[test]
+fn what_is_said_of_an_idle_gpu_depends_on_what_collectives_cost() {
+    let work = |name: &str, ts: u32, dur: u32, id: u32| gpu("kernel", name, 7, ts, dur, &json!({"correlation": id}));
+    let launched = |reduce: u32, gemm: u32| {
+        [
+            call(1, 0),
+            work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, reduce, 1),
+            call(2, 10),
+            work("gemm", 500 - gemm, gemm, 2),
+        ]
+    };
+    let alone = [work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, 10, 1), work("gemm", 499, 1, 2)];
+    for (events, first) in [
+        (&launched(10, 430)[..], "The GPU is idle for 12.0 % of 500.0 µs.\n"),
+        (&launched(30, 460), "Collectives take 30.0 µs of 500.0 µs (6.0 %), all of it exposed"),
+        (
+            &launched(100, 100),
+            "The GPU is idle for 60.0 % of 500.0 µs: look at the CPU (launches, data loading) first.\n",
+        ),
+        (
+            &launched(10, 100),
+            "The GPU is idle for 78.0 % of 500.0 µs: look at the CPU (launches, data loading), not at NCCL.\n",
+        ),
+        (&alone, "The GPU is idle for 97.8 % of 500.0 µs: "),
+    ] {
+        let said = text(events, &[]);
+        assert!(said.starts_with(first), "{first}: {said}");
+    }
+    let only = [
+        work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, 10, 1),
+        work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 490, 10, 2),
+    ];
+    let said = text(&only, &[]);
+    has(&said, "Collectives take 20.0 µs of 500.0 µs (4.0 %).\nNo other work of the GPU and no launch is recorded: ");
+    assert!(!said.contains(" idle: ") && !said.contains("exposed: "), "{said}");
+}
+
+/// Where no collective ran, `ranks` finds nothing: the way that is named to the CPU's part is one that answers.
+#[test]
+fn the_way_to_the_cpus_part_answers() {
+    let (_folder, trace) = trace_of(&[call(1, 0), gpu("kernel", "gemm", 7, 400, 100, &json!({"correlation": 1}))]);
+    let idle = ended(&[&trace], 3);
+    has(&stdout(&idle), "First: ask `nccl-stacks sql` with the trace of one rank and `--query critical_path`");
+    has(&stdout(&ended(&["sql", &trace, "--query", "critical_path"], 0)), "cudaLaunchKernel");
+}

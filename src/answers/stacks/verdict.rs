@@ -8,6 +8,9 @@ use crate::time::Ns;
 /// The CPUs or the GPUs set the pace if the job is shorter by this share with these twice as fast: half of what it would be if there were nothing else.
 pub const PACE: f64 = 0.25;
 
+/// What costs or saves less than this share of the time is not said.
+pub const WORTH: f64 = 0.01;
+
 /// The verdict on a window. Times are summed over the GPUs; shares are fractions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict<'a> {

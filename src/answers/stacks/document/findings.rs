@@ -12,8 +12,7 @@ use crate::answers::stacks::collective_info::Bytes;
 use crate::answers::stacks::data::{Stack, StackReport};
 use crate::answers::stacks::not_asked::{FamilyTime, NotAsked, PossibleTime};
 use crate::answers::stacks::summary::Summary;
-use crate::answers::stacks::verdict::PACE;
-use crate::answers::stacks::verdict::{CollectiveTime, Costliest, Verdict, Waiting};
+use crate::answers::stacks::verdict::{CollectiveTime, Costliest, PACE, Verdict, WORTH, Waiting};
 use crate::attribution::launches::Reason;
 use crate::attribution::selection::ALL_FAMILIES;
 use crate::document::Screen;
@@ -149,13 +148,17 @@ fn sentences(verdict: &Verdict<'_>, report: &StackReport) -> Vec<String> {
         };
         return [none].into_iter().chain(idle(report).map(|idle| is_idle(report, idle, true))).collect();
     };
+    if has_only_collectives(report) {
+        return vec![cost(report, collectives, true), ONLY_COLLECTIVES.to_owned()];
+    }
     let idle = idle(report);
     let comes_first = idle.is_some_and(|(_, share)| share > collectives.exposed_share_of_window);
     let mut said = match idle {
         Some(idle) if comes_first => vec![is_idle(report, idle, true), cost(report, collectives, false)],
         _ => vec![cost(report, collectives, true)],
     };
-    said.extend(verdict.costliest.as_ref().map(|Costliest { share, of, rank, from, within, outliers, .. }| {
+    let costliest = verdict.costliest.as_ref().filter(|_| collectives.exposed_share_of_window >= WORTH);
+    said.extend(costliest.map(|Costliest { share, of, rank, from, within, outliers, .. }| {
         let is_narrowed = !report.not_asked.families.is_empty();
         let asked = if is_narrowed { format!(" of the kernels asked for ({})", duration(*of)) } else { String::new() };
         let on = rank.map_or(String::new(), |rank| format!(" on {}", visible(rank)));
@@ -171,12 +174,25 @@ fn sentences(verdict: &Verdict<'_>, report: &StackReport) -> Vec<String> {
     said
 }
 
+/// Said instead of the time in which the GPU was idle and that no kernel hides.
+const ONLY_COLLECTIVES: &str =
+    "No other work of the GPU and no launch is recorded: whether the GPU computed beside them or was idle is unknown.";
+
+/// Whether there is neither other work of the GPU nor a call that launched a collective: what else ran was not recorded, or removed.
+fn has_only_collectives(report: &StackReport) -> bool {
+    let summary = &report.summary;
+    summary.collectives_ns > Ns::ZERO && summary.busy_ns == summary.collectives_ns && report.coverage.attributed() == 0
+}
+
 /// `Collectives take 243.4 µs of 918.8 µs (26.5 %), 61.6 % of it (150.0 µs) exposed: no compute kernel hides that.` `is_first`: whether what the share
 /// is of has not been named yet.
 fn cost(report: &StackReport, of: CollectiveTime, is_first: bool) -> String {
     let summary = &report.summary;
     let whole = if is_first { format!(" of {}{}", duration(summary.wall_ns), on_gpus(summary)) } else { String::new() };
     let (time, share) = (duration(summary.collectives_ns), percent(of.share_of_window));
+    if has_only_collectives(report) {
+        return format!("Collectives take {time}{whole} ({share}).");
+    }
     let is_all = report.not_asked.possibly_communication.is_empty() && report.not_asked.fused_ns == Ns::ZERO;
     if !is_first && is_all && of.share_of_window < NOTABLE {
         return format!("Collectives are not the problem: they take {time} ({share}).");
@@ -192,12 +208,15 @@ fn cost(report: &StackReport, of: CollectiveTime, is_first: bool) -> String {
     format!("Collectives take {time}{whole} ({share}), {exposed}.")
 }
 
-/// For how long the GPUs were idle, and the share of the time, if that is large. Where kernels may be lost, as much of that may be their time.
+/// For how long the GPUs were idle, and the share of the time, if that is large or more than what collectives cost. Where kernels may be lost, as much
+/// of that may be their time.
 fn idle(report: &StackReport) -> Option<(Ns, f64)> {
     let summary = &report.summary;
     let idle = summary.wall_ns - summary.busy_ns;
     let (share, lost) = (summary.share(idle)?, report.damage.lost_share?);
-    (summary.gpus > 0 && share - lost >= PACE).then_some((idle, share))
+    let most = summary.share(summary.exposed_ns)?.clamp(WORTH, PACE);
+    let is_known = summary.gpus > 0 && !has_only_collectives(report);
+    (is_known && share - lost >= most).then_some((idle, share))
 }
 
 /// `The GPU is idle for 87.7 % of 342.4 ms: look at the CPU (launches, data loading), not at NCCL.` Why it was idle is not measured here, a wait for another
@@ -209,10 +228,12 @@ fn is_idle(report: &StackReport, (_, share): (Ns, f64), is_first: bool) -> Strin
         true => ("", format!(" of {}{}", duration(summary.wall_ns), on_gpus(summary))),
         false => ("another ", String::new()),
     };
-    format!(
-        "{gpus} idle for {another}{}{whole}: look at the CPU (launches, data loading), not at NCCL.",
-        percent(share)
-    )
+    let where_to = match summary.share(summary.exposed_ns) {
+        _ if share < PACE => "",
+        Some(exposed) if exposed >= NOTABLE => ": look at the CPU (launches, data loading) first",
+        _ => ": look at the CPU (launches, data loading), not at NCCL",
+    };
+    format!("{gpus} idle for {another}{}{whole}{where_to}.", percent(share))
 }
 
 /// How much of the path of each rank alone the kernels are, if that was asked for. What is not on it can go without making it shorter.
@@ -299,7 +320,7 @@ fn findings(report: &StackReport) -> Vec<Finding> {
     };
     let mut found: Vec<(Ns, Finding)> = notable.into_iter().map(|at| (rows[at].exposed_ns, finding(at))).collect();
     if is_notable(apart) {
-        found.push((apart.exposed_ns, no_launch(apart, share(apart))));
+        found.push((apart.exposed_ns, no_launch(report, apart, share(apart))));
     }
     found.extend(idle(report).map(|(time, _)| (time, idle_gpu(report, time))));
     found.sort_by_key(|(exposed, _)| std::cmp::Reverse(*exposed));
@@ -326,15 +347,17 @@ fn of_group(row: Totals, share: f64) -> Finding {
     Finding { evidence: vec![text], ..exposed(row) }
 }
 
-fn no_launch(row: Totals, share: f64) -> Finding {
+fn no_launch(report: &StackReport, row: Totals, share: f64) -> Finding {
+    let kernels = crate::document::format::kernels(row.count);
+    let (from, cost) = match has_only_collectives(report) {
+        true => (format!("These are {kernels}"), format!("{} of GPU time", duration(row.gpu_time_ns))),
+        false => (format!("{} of the exposed time comes from {kernels}", percent(share)), exposed(row).cost),
+    };
     Finding {
         kind: FindingKind::NoLaunch,
         what: "(no launch)".to_owned(),
-        evidence: vec![format!(
-            "{} of the exposed time comes from {} without a launch: nothing in the trace says which code launched them.",
-            percent(share),
-            crate::document::format::kernels(row.count)
-        )],
+        cost,
+        evidence: vec![format!("{from} without a launch: nothing in the trace says which code launched them.")],
         link: Some(Link { text: "Why", view: "trust", ..Link::default() }),
         ..exposed(row)
     }
@@ -344,10 +367,13 @@ fn idle_gpu(report: &StackReport, time: Ns) -> Finding {
     let one = report.summary.gpus == 1;
     let has_calls = !report.coverage.without_launch.contains_key(&Reason::NoCalls);
     let traces = if report.traces.len() == 1 { "the same trace" } else { "the same traces" };
+    let has_collectives = report.summary.collectives_ns > Ns::ZERO;
     let advice = match has_calls {
-        true => format!(
+        true if has_collectives => format!(
             "ask `nccl-stacks ranks` with {traces}: its critical path names the CPU functions that the GPU waits for."
         ),
+        true => "ask `nccl-stacks sql` with the trace of one rank and `--query critical_path`, which names the CPU functions that the GPU waits for."
+            .to_owned(),
         false => "record with ProfilerActivity.CPU, so that one sees what the CPU does meanwhile.".to_owned(),
     };
     Finding {
