@@ -265,3 +265,22 @@ fn real_ranks_are_matched() {
     assert_eq!(rows(&files, query), [want]);
     assert_same_as_ranks(&files);
 }
+
+/// The named query gives a function what it takes itself, as `ranks` does from another part of the program: the rows add up to the path, and the large lines agree.
+#[test]
+fn functions_on_the_path_are_those_of_ranks() {
+    let job = testdata("ranks");
+    let answer = json_of(&["ranks", &job, "--json", "--quiet"]);
+    let found = json_of(&["sql", &job, "--query", "critical_path", "--json", "--quiet"]);
+    let rows = found.as_array().unwrap();
+    let length = answer["critical_path"]["length_ns"].as_i64().unwrap();
+    assert_eq!(rows.iter().map(|row| row["path_ns"].as_i64().unwrap()).sum::<i64>(), length);
+    let lines = answer["critical_path"]["lines"].as_array().unwrap().iter().filter(|line| line["kind"] == "cpu");
+    let large: Vec<&Value> = lines.filter(|line| line["path_ns"].as_i64().unwrap() * 20 > length).collect();
+    assert!(large.iter().any(|line| line["name"] == "mlp.py(50): mlp"), "{large:?}");
+    for line in large {
+        let row = rows.iter().find(|row| row["kind"] == "CPU" && row["line"] == line["name"]);
+        let (of_query, of_ranks) = (row.unwrap()["path_ns"].as_i64().unwrap(), line["path_ns"].as_i64().unwrap());
+        assert!((of_query - of_ranks).abs() * 100 <= length, "{line}: {of_query}");
+    }
+}
