@@ -2,6 +2,7 @@
 
 use crate::answers::bound::{Bound, Bounded};
 use crate::answers::stacks::verdict::PACE;
+pub use crate::answers::stacks::verdict::WORTH;
 
 use super::data::{RankReport, RankWaits, StepWaits};
 use crate::replay::findings::Reruns;
@@ -39,10 +40,16 @@ impl Pace {
     }
 }
 
-/// What saves less than this share of the time is nothing to begin with.
-pub const WORTH: f64 = 0.01;
+/// A rank for which others wait for half of the time or more is named, even where nothing shows why. Where as much is not measured, nobody is.
+pub const HALF: f64 = 0.5;
 
 impl RankReport {
+    /// Whether for most of collectives' time it is unknown who waits for whom.
+    pub fn is_mostly_unmeasured(&self) -> bool {
+        let unmeasured: Ns = self.unmeasured_ns.values().copied().sum();
+        unmeasured.share_of(self.gpu_ns).is_some_and(|share| share >= HALF)
+    }
+
     /// What sets the pace, if the CPUs or the GPUs do, or both.
     pub fn pace(&self) -> Option<Pace> {
         self.reruns.as_ref().filter(|of| !of.are_useless()).and_then(Pace::new)

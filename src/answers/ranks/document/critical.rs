@@ -95,10 +95,15 @@ pub(crate) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork])
     let late: Vec<&str> = late.iter().filter_map(|of| Some(of.culprit()?.name.as_str())).collect();
     lines.retain(|(line, saves)| share(*saves) >= WORTH && line.name != OUTSIDE && !late.contains(&line.name.as_str()));
     lines.sort_by_key(|(_, saves)| std::cmp::Reverse(*saves));
+    // A rerun makes no rank wait where the trace does not show for whom.
+    let (up_to, bound) = match report.is_mostly_unmeasured() {
+        true => ("", "Most waiting is not measured, so this is no bound:"),
+        false => ("up to ", "Upper bound:"),
+    };
     let finding = |(line, saves): (&PathLine, i64)| Finding {
         kind: FindingKind::CriticalPath,
         cost: format!(
-            "up to {} would be saved: {}{}",
+            "{up_to}{} would be saved: {}{}",
             percent(share(saves)),
             duration(Ns(saves)),
             in_steps(report, reruns)
@@ -106,7 +111,7 @@ pub(crate) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork])
         cost_ns: Some(Ns(saves)),
         what: shown(line).to_owned(),
         evidence: vec![format!(
-            "It is {} of the critical path ({}{}, {}). Upper bound: a rerun with it at 0 ns on every rank.",
+            "It is {} of the critical path ({}{}, {}). {bound} a rerun with it at 0 ns on every rank.",
             percent(share(line.path_ns)),
             line.kind.name(),
             // Without other ranks it is unknown how much of it is waiting.

@@ -1,9 +1,10 @@
 //! What every form of the comparison of ranks says: who waits for whom, the late ranks, and the stacks at which ranks wait.
 
 use super::trust::trust;
-use super::verdict::{HALF, damaged, is_worth, main_step, name, sentences, weight};
+use super::verdict::{damaged, is_worth, main_step, name, sentences, weight};
 use super::{RankAnswer, critical, pipeline};
 use crate::answers::ranks::data::{RankReport, StackWaits};
+use crate::answers::ranks::verdict::HALF;
 use crate::answers::stacks::data::{Stack, StackReport};
 use crate::answers::stacks::document::measured;
 use crate::attribution::call_tree::CallPath;

@@ -9,8 +9,9 @@ use crate::answers::damage;
 use crate::answers::diff::document::names as step_names;
 use crate::answers::ranks::data::{RankReport, TooLarge};
 use crate::answers::ranks::pipeline::Pipeline;
-use crate::answers::ranks::verdict::{Pace, WORTH};
+use crate::answers::ranks::verdict::{HALF, Pace, WORTH};
 use crate::answers::stacks::launching_steps::LaunchingSteps;
+use crate::answers::stacks::verdict::PACE;
 use crate::document::format::{count, duration, grouped, percent, ranks, visible};
 use crate::names::collectives::Collective;
 use crate::names::kernels::short_kernel;
@@ -22,11 +23,11 @@ use crate::time::{Ns, Window};
 /// If this share of what would be saved is in one step, it is named.
 const IN_ONE_STEP: f64 = 0.8;
 
-/// A rank for which others wait for half of the time or more is named, even where nothing shows why.
-pub(crate) const HALF: f64 = 0.5;
-
 /// How many sentences there are at most on how long the job takes, and on waiting.
 const SENTENCES: usize = 3;
+
+/// Ranks that save too little to be the reason are named up to so many, otherwise counted.
+const NAMED_RANKS: usize = 4;
 
 pub fn plain(report: &RankReport) -> String {
     [damaged(report), sentences(report)].concat().join(" ")
@@ -58,17 +59,24 @@ pub fn too_large(TooLarge { needs_bytes, available_bytes, .. }: &TooLarge) -> St
 fn absent(report: &RankReport) -> Option<String> {
     let absent = report.absent.as_ref()?;
     let it = agree(&absent.ranks, "it", "one of them");
-    let who = ranks(&absent.ranks);
+    let (here, gone): (Vec<u32>, Vec<u32>) =
+        absent.ranks.iter().partition(|rank| report.ranks.iter().any(|of| of.rank == **rank));
+    let gone = (!gone.is_empty()).then(|| format!("Not here: {}.", ranks(&gone)));
+    let unmatched = (!here.is_empty()).then(|| {
+        let (is, its) = (agree(&here, "is", "are"), agree(&here, "its", "their"));
+        format!("{} {is} here, but none of {its} collectives can be matched.", capital(&ranks(&here)))
+    });
+    let who = [gone, unmatched].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let share = absent.waited_ns.share_of(report.gpu_ns).filter(|_| absent.waited_ns > Ns::ZERO);
     Some(match share {
         Some(share) => format!(
-            "Not here: {who}. At least {} of collectives' time is waiting for {it}, or a slow transfer: {} of {} over the ranks that are here. All savings are upper bounds.",
+            "{who} At least {} of collectives' time is waiting for {it}, or a slow transfer: {} of {} over all ranks. All savings are upper bounds.",
             percent(share),
             duration(absent.waited_ns),
             duration(report.gpu_ns)
         ),
         None => format!(
-            "Not here: {who}. No collective is seen to wait for {it}, but {it} may be as late as any rank that is: all savings are upper bounds."
+            "{who} No collective is seen to wait for {it}, but {it} may be as late as any other rank: all savings are upper bounds."
         ),
     })
 }
@@ -432,14 +440,14 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
 /// `Rank 2 takes 3.71 ms longer than its peers, with its CPU; whether that delays the job depends on ranks 4-7, which are not here.`
 fn unproven(report: &RankReport, of: &LateWork) -> String {
     let absent = report.absent.iter().flat_map(|absent| absent.ranks.iter().copied()).collect::<Vec<u32>>();
-    let (they, their) = (agree(&absent, "is", "are"), agree(&of.ranks, "its", "their"));
+    let their = agree(&of.ranks, "its", "their");
     let longer = match of.extent {
         Extent::Begin => "begins later".to_owned(),
         Extent::Calls => "waits in calls of its own".to_owned(),
         _ => format!("{} {} longer", agree(&of.ranks, "takes", "take"), duration(Ns(of.excess_ns))),
     };
     format!(
-        "{} {longer} than {their} peers {}; whether that delays the job depends on {}, which {they} not here.",
+        "{} {longer} than {their} peers {}; whether that delays the job depends on what {} did, which is unknown.",
         capital(&late_ranks(report, &of.ranks)),
         in_what(of, &of.ranks),
         ranks(&absent)
@@ -487,28 +495,54 @@ fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole) -> String {
         return "No two ranks do the same work, so that none can be compared with another.".to_owned();
     };
     if reruns.are_useless() {
+        let matches = &report.matches;
+        let are_all_matched = matches.partial == 0 && matches.mismatched.is_empty() && matches.unmatched.is_empty();
         let why = match report.absent.as_ref() {
             _ if is_damaged => "part of what its ranks do is missing from the traces".to_owned(),
-            Some(absent) => format!("what {} did is not here", ranks(&absent.ranks)),
+            Some(absent) => format!("what {} did is unknown", ranks(&absent.ranks)),
             None if report.clock.sets > 1 => {
                 "its ranks are several sets that no collective connects, so compare each by itself".to_owned()
             }
+            None if are_all_matched && are_late_in_turn(report) => {
+                "another rank is late each time, so compare single steps (--step)".to_owned()
+            }
+            None if are_all_matched => "what its ranks wait for is not all known".to_owned(),
             None => "what its ranks wait for is not all known, such as which of their collectives belong together"
                 .to_owned(),
         };
         let worst = percent(error.worst());
         return format!("Reruns of this job are wrong by up to {worst}, so that no cause can be named: {why}.");
     }
-    let share = |time: i64| percent(Ns(time).share_of(whole.length).unwrap_or(0.0));
+    if report.is_mostly_unmeasured() {
+        return "Most waiting of the ranks is not measured, so that no cause can be named.".to_owned();
+    }
+    let share = |time: i64| Ns(time).share_of(whole.length).unwrap_or(0.0);
     if let Some(most) = reruns.findings.first() {
-        let late = late_ranks(report, &most.ranks);
+        let late = match most.ranks.len() {
+            ..=NAMED_RANKS => late_ranks(report, &most.ranks),
+            many => format!("{} ranks", count(many as u64)),
+        };
         let their = agree(&most.ranks, "its", "their");
-        let saves = share(most.named_saving());
+        let saves = percent(share(most.named_saving()));
         return format!("No rank stands out: as fast as {their} peers, {late} would save {saves}.");
     }
     let steps =
         if whole.steps > 1 { format!(" in {} steps", count(whole.steps.unsigned_abs())) } else { String::new() };
-    format!("No rank stands out: nothing above {}{steps} can be hidden.", duration(Ns(reruns.hidden_ns)))
+    let hidden = duration(Ns(reruns.hidden_ns));
+    if share(reruns.hidden_ns) < PACE {
+        return format!("No rank stands out: nothing above {hidden}{steps} can be hidden.");
+    }
+    match latest(report) {
+        Some((rank, _)) => {
+            format!("Rank {rank} is waited for most, but reruns cannot prove why: they hide up to {hidden}{steps}.")
+        }
+        None => format!("Reruns name no rank, but hide up to {hidden}{steps}."),
+    }
+}
+
+/// Whether several ranks are late, each at a part of the collectives, and none is waited for most.
+fn are_late_in_turn(report: &RankReport) -> bool {
+    latest(report).is_none() && report.ranks.iter().filter(|rank| rank.late_count > 0).count() > 1
 }
 
 /// What is known of late ranks without reruns.
@@ -602,7 +636,8 @@ pub(crate) fn has_launches(report: &RankReport) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::ranks::data::StepWaits;
+    use crate::answers::ranks::absent::WaitsForAbsent;
+    use crate::answers::ranks::data::{RankWaits, StepWaits};
     use crate::replay::transplant::RerunError;
 
     /// Four steps of 10 ms, whose reruns are wrong by 1 %. A rank that takes up to 1.3 ms longer in all would not be found.
@@ -615,6 +650,68 @@ mod tests {
             of_reruns(&report, &reruns, None),
             ["A step takes 10.0 ms (mean of 4); no rank stands out: nothing above 1.30 ms in 4 steps can be hidden."]
         );
+    }
+
+    /// A bound of half the job is no sign that no rank is late; nor are reruns where most waiting is not measured.
+    #[test]
+    fn nobody_is_cleared_where_much_may_be_hidden() {
+        let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
+        let reruns = Reruns { length_ns: 40_000_000, steps: 4, error, hidden_ns: 20_000_000, ..Reruns::default() };
+        let caused =
+            |rank: u32, caused: i64| RankWaits { rank, caused_ns: Ns(caused), late_count: 1, ..RankWaits::default() };
+        let of = |caused_ns: [i64; 2], unmeasured: i64, reruns: &Reruns| {
+            let report = RankReport {
+                ranks: vec![caused(0, caused_ns[0]), caused(1, caused_ns[1])],
+                waited_ns: Ns(30),
+                gpu_ns: Ns(100),
+                unmeasured_ns: [("broadcast".to_owned(), Ns(unmeasured))].into(),
+                ..RankReport::default()
+            };
+            of_reruns(&report, reruns, None).concat()
+        };
+        let said = of([0, 20], 0, &reruns);
+        assert!(
+            said.ends_with(
+                "; rank 1 is waited for most, but reruns cannot prove why: they hide up to 20.0 ms in 4 steps."
+            ),
+            "{said}"
+        );
+        let said = of([14, 14], 0, &reruns);
+        assert!(said.ends_with("; reruns name no rank, but hide up to 20.0 ms in 4 steps."), "{said}");
+        let said = of([0, 20], 50, &reruns);
+        assert!(
+            said.ends_with("; most waiting of the ranks is not measured, so that no cause can be named."),
+            "{said}"
+        );
+        // All ranks are late in turn, and all kernels are matched.
+        let error = Some(RerunError { mean: 0.3, max: 0.3, whole: 0.3, rotations: 3 });
+        let useless = Reruns { error, ..reruns };
+        let said = of([14, 14], 0, &useless);
+        assert!(
+            said.ends_with(
+                "so that no cause can be named: another rank is late each time, so compare single steps (--step)."
+            ),
+            "{said}"
+        );
+        let said = of([0, 20], 0, &useless);
+        assert!(said.ends_with("so that no cause can be named: what its ranks wait for is not all known."), "{said}");
+    }
+
+    /// A rank whose trace was given is not called missing.
+    #[test]
+    fn a_rank_that_is_here_and_not_matched_is_said_so() {
+        let here = |rank: u32| RankWaits { rank, ..RankWaits::default() };
+        let of = |absent: &[u32]| {
+            let mut waits = WaitsForAbsent::default();
+            waits.ranks.extend(absent);
+            let ranks = vec![here(0), here(1)];
+            super::absent(&RankReport { ranks, absent: Some(waits), ..RankReport::default() }).unwrap()
+        };
+        assert!(of(&[2]).starts_with("Not here: rank 2. No collective is seen to wait for it"), "{}", of(&[2]));
+        let unmatched = "Rank 1 is here, but none of its collectives can be matched. No collective";
+        assert!(of(&[1]).starts_with(unmatched), "{}", of(&[1]));
+        let both = "Not here: rank 2. Rank 1 is here, but none of its collectives can be matched. No collective is seen to wait for one of them";
+        assert!(of(&[1, 2]).starts_with(both), "{}", of(&[1, 2]));
     }
 
     /// A mean of unlike steps says which they are; that of like ones, or of spans of time, does not.
@@ -662,6 +759,12 @@ mod tests {
         assert_eq!(
             of_reruns(&RankReport::default(), &reruns, None),
             ["A step takes 10.0 ms (mean of 4); no rank stands out: as fast as its peers, rank 2 would save 0.8 %."]
+        );
+        let findings = vec![LateWork { ranks: (0..9).collect(), ..late(300_000) }];
+        let many = Reruns { findings, ..reruns };
+        assert_eq!(
+            of_reruns(&RankReport::default(), &many, None),
+            ["A step takes 10.0 ms (mean of 4); no rank stands out: as fast as their peers, 9 ranks would save 0.8 %."]
         );
     }
 
