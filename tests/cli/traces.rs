@@ -77,6 +77,65 @@ fn a_kernel_without_a_time_changes_nothing() {
     assert!(!said.contains("can be true"), "{said}");
 }
 
+/// Times that cannot be true are left out of a trace of any length, and those that can stay: a hundred steps of 1 ms, or six, and one event more.
+#[test]
+fn what_is_far_away_is_left_out_unless_calls_prove_it() {
+    const REDUCE: &str = "ncclDevKernel_AllReduce";
+    let steps = |count: u32| -> Vec<String> {
+        let step = |id: u32| {
+            let ts = 1_000_000 + id * 1_000;
+            [
+                tied("cuda_runtime", "cudaLaunchKernel", (1, 1), ts + 10, 5, id),
+                tied("kernel", REDUCE, (0, 7), ts + 20, 900, id),
+            ]
+        };
+        (1..=count).flat_map(step).collect()
+    };
+    let wall = |events: &[String]| {
+        let (_folder, trace) = trace_of(events);
+        let output = run(&[&trace, "--json"]);
+        let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        (found["summary"]["wall_ns"].as_i64().unwrap() / 1_000, stderr(&output).contains("can be true"))
+    };
+    let with = |count: u32, more: &[String]| wall(&[&steps(count), more].concat());
+    let far = |ts: u64, dur: u64, kind: &str, name: &str, on: (u32, u32), id: u32| {
+        let (pid, tid) = on;
+        format!(
+            r#""ph":"X","cat":"{kind}","name":"{name}","pid":{pid},"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"correlation":{id}}}"#
+        )
+    };
+    for count in [6_u32, 100] {
+        let whole = (i64::from(count - 1) * 1_000 + 910, false);
+        assert_eq!(with(count, &[]), whole);
+        for (kind, on) in [("cpu_op", (1, 1)), ("cuda_runtime", (1, 1)), ("kernel", (0, 7))] {
+            let absurd = far(9_200_000_000_000, 4, kind, "x", on, 999);
+            assert_eq!(with(count, &[absurd]), (whole.0, true), "{count} {kind}");
+        }
+        // A start that was not collected, of a kernel whose end was; and a length that others of its stream refute.
+        let end = 1_000_000 + 2_920;
+        assert_eq!(with(count, &[far(0, end + 100_000_000, "kernel", REDUCE, (0, 7), 999)]).1, true, "{count}");
+        let long = far(1_002_950, 600_000_000, "kernel", REDUCE, (0, 7), 2);
+        assert_eq!(with(count, &[long]), (whole.0, true), "{count}");
+        // A barrier two minutes later, whose call proves its time; and the last kernel, which hangs until the end.
+        let barrier = [
+            far(121_000_000, 50, "python_function", "end.py(1): barrier", (1, 1), 0),
+            far(121_000_010, 5, "cuda_runtime", "cudaLaunchKernel", (1, 1), 999),
+            far(121_000_020, 9, "kernel", REDUCE, (0, 7), 999),
+        ];
+        assert_eq!(with(count, &barrier), (121_000_050 - 1_001_010, false), "{count}");
+        let hangs = far(1_000_000 + u64::from(count) * 1_000 + 930, 600_000_000, "kernel", REDUCE, (0, 7), 999);
+        assert!(!with(count, &[hangs]).1, "{count}");
+    }
+    // Where no kernel has a time, they are not said to be missing.
+    let zero = (1..=12).map(|id| far(0, 0, "kernel", REDUCE, (0, 7), id));
+    let calls = (1..=20).map(|id| tied("cuda_runtime", "cudaLaunchKernel", (1, 1), 5_000_000 + id * 9, 5, id));
+    let (_folder, trace) = trace_of(&calls.chain(zero).collect::<Vec<_>>());
+    has(
+        &stderr(&run(&[&trace])),
+        "no GPU kernels, unless they are among the 12 slices that were left out for their times",
+    );
+}
+
 /// A call of an hour on the thread that launches, which nothing follows, is not in the window; one of a tenth of the trace is.
 #[test]
 fn a_call_far_longer_than_all_else_is_not_in_the_window() {

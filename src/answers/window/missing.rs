@@ -66,5 +66,7 @@ pub enum Missing {
         is_cut_off: bool,
         /// Whether there are no slices, and events were left out because their times are before zero.
         is_before_zero: bool,
+        /// The number of slices that were left out because their times cannot be true.
+        without_time: u64,
     },
 }

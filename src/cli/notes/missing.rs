@@ -68,6 +68,10 @@ fn reason(missing: &Missing, what: &str, patterns: &[String]) -> String {
             "Nothing found: the times of all events are negative, and times before zero are not read. Add one number to `ts` of every event."
                 .to_owned()
         }
+        Missing::NoKernels { span: None, without_time: some @ 1.., .. } => format!(
+            "Nothing found: the trace has no GPU kernels, unless they are among the {} slices that were left out for their times. Record again.",
+            count(*some)
+        ),
         Missing::NoKernels { span: None, accelerator: Some(accelerator), .. } => format!(
             "Nothing found: the trace has no GPU kernels. Its accelerator is {accelerator}; only kernels of CUDA and ROCm are read."
         ),

@@ -277,11 +277,8 @@ impl Builder {
 
     /// Takes the slices of the current trace that cannot be when they say out of its segments.
     fn leave_out_strays(&mut self, damage: &mut DamageReport) {
-        let is_kernel = |row: usize| {
-            let category = self.strings.get(self.rows.category[row]).unwrap_or_default();
-            CategoryKind::from_name(category) == CategoryKind::Kernel
-        };
-        let strays = strays(&self.rows, self.current(), is_kernel);
+        let kind = |row: usize| CategoryKind::from_name(self.strings.get(self.rows.category[row]).unwrap_or_default());
+        let strays = strays(&self.rows, self.current(), kind);
         if strays.is_empty() {
             return;
         }

@@ -252,36 +252,83 @@ const APART: i64 = 1_000_000_000;
 /// What a few slices say about each other proves nothing.
 const ENOUGH: usize = 10;
 
-/// The rows of a trace that are strays, in order: slices that cannot be when they say, alone, farther from all others than these are long.
-/// `counts` says which rows of no length count as well.
+/// So many slices after a call are asked whether they are within it.
+const LOOKED_AT: usize = 64;
+
+/// The rows of a trace that are strays, in order: slices that cannot be when they say, alone, farther from all others than these are long; and kernels that
+/// cannot be as long as they say. `kind` is what a row is: kernels of no length count as well.
 ///
 /// CUPTI writes 0 for a time that it did not collect, and one such kernel makes a window of 56 years, in which every share is 0.0 %. A recording is
-/// one stretch of time, or a few that were joined. So a few slices apart from everything by more than everything takes are no part of it.
-pub(super) fn strays(rows: &Rows, segments: &[Segment], counts: impl Fn(usize) -> bool) -> Vec<u32> {
+/// one stretch of time, or a few that were joined. So a few slices apart from everything by more than everything takes are no part of it. Calls within
+/// each other are: one wrong time would not be in the other. A barrier two minutes after the last step is of that recording.
+pub(super) fn strays(rows: &Rows, segments: &[Segment], kind: impl Fn(usize) -> CategoryKind) -> Vec<u32> {
     let all = || segments.iter().flat_map(|segment| segment.rows.clone()).map(|row| row as usize);
     let count: usize = segments.iter().map(|segment| segment.rows.len()).sum();
     let sampled = all().step_by((count / SAMPLES).max(1)).map(|row| rows.ts[row]);
     let mut samples: Vec<i64> = sampled.filter(|ts| *ts != 0).collect();
     samples.sort_unstable();
-    let edge = samples.len() / ONE_IN;
+    // At most one of a few may be a stray itself.
+    let edge = (samples.len() / ONE_IN).max(usize::from(samples.len() >= ENOUGH));
     let (Some(low), Some(high)) = (samples.get(edge), samples.iter().rev().nth(edge)) else { return Vec::new() };
-    let mut times = segments.iter().map(|segment| &rows.ts[segment.rows.start as usize..segment.rows.end as usize]);
     let length = (high - low).max(APART);
+    if count < ENOUGH {
+        return Vec::new();
+    }
+    let mut strays = too_long(rows, all, length, &kind);
+    let mut times = segments.iter().map(|segment| &rows.ts[segment.rows.start as usize..segment.rows.end as usize]);
     // One comparison decides for each: what is before the first time wraps around.
     let (first, span) = (low.saturating_sub(length), 2 * length as u64 + (high - low) as u64);
     let is_far = |ts: &i64| ts.wrapping_sub(first) as u64 > span;
-    if count < ENOUGH || !times.any(|of| of.iter().any(is_far)) {
-        return Vec::new();
+    if times.any(|of| of.iter().any(is_far)) {
+        // By start: the start, the end and the row of each.
+        let span = |row: usize| (rows.ts[row], rows.ts[row].saturating_add(rows.dur.get(row).max(0)), row as u32);
+        let counts = |row: &usize| rows.dur.get(*row) != 0 || kind(*row) == CategoryKind::Kernel;
+        let mut spans: Vec<(i64, i64, u32)> = all().filter(counts).map(span).collect();
+        spans.retain(|(.., row)| !strays.contains(row));
+        spans.sort_unstable();
+        let kept = without_strays(&spans);
+        let apart = [&spans[..kept.start], &spans[kept.end..]].concat();
+        let proven = within_each_other(rows, &apart, &kind);
+        let is_near = |(start, end): (i64, i64), of: &Window| start < of.end.0 + APART && end > of.start.0 - APART;
+        let is_stray = |(start, end, _): &&(i64, i64, u32)| !proven.iter().any(|of| is_near((*start, *end), of));
+        strays.extend(apart.iter().filter(is_stray).map(|(.., row)| *row));
     }
-    // By start: the start, the end and the row of each.
-    let span = |row: usize| (rows.ts[row], rows.ts[row].saturating_add(rows.dur.get(row).max(0)), row as u32);
-    let mut spans: Vec<(i64, i64, u32)> =
-        all().filter(|row| rows.dur.get(*row) != 0 || counts(*row)).map(span).collect();
-    spans.sort_unstable();
-    let kept = without_strays(&spans);
-    let mut strays: Vec<u32> = spans[..kept.start].iter().chain(&spans[kept.end..]).map(|(.., row)| *row).collect();
     strays.sort_unstable();
     strays
+}
+
+/// The kernels that are longer than the whole trace by far, although others begin on their stream before they end.
+fn too_long<I: Iterator<Item = usize>>(
+    rows: &Rows,
+    all: impl Fn() -> I,
+    length: i64,
+    kind: impl Fn(usize) -> CategoryKind,
+) -> Vec<u32> {
+    let least = length.saturating_mul(LONGEST);
+    let is_kernel = |row: &usize| kind(*row) == CategoryKind::Kernel;
+    let long = all().filter(|row| rows.dur.get(*row) > least).filter(is_kernel);
+    let is_followed = |row: &usize| {
+        let is_later = |next: usize| rows.track[next] == rows.track[*row] && rows.ts[next] > rows.ts[*row];
+        all().any(|next| is_later(next) && rows.ts[next] - rows.ts[*row] < rows.dur.get(*row) && is_kernel(&next))
+    };
+    long.take(ENOUGH).filter(is_followed).map(|row| row as u32).collect()
+}
+
+/// The times of calls of a thread that have others within them.
+fn within_each_other(rows: &Rows, spans: &[(i64, i64, u32)], kind: impl Fn(usize) -> CategoryKind) -> Vec<Window> {
+    let is_of_thread =
+        |row: u32| matches!(kind(row as usize), CategoryKind::Runtime | CategoryKind::Frame | CategoryKind::Cpu);
+    let calls: Vec<(i64, i64, u32)> =
+        spans.iter().copied().filter(|(start, _, row)| *start > 0 && is_of_thread(*row)).collect();
+    let has_within = |(at, (start, end, row)): (usize, &(i64, i64, u32))| {
+        let track = rows.track[*row as usize];
+        let mut later = calls[at + 1..].iter().take_while(|next| next.0 < *end).take(LOOKED_AT);
+        let is_within = |next: &(i64, i64, u32)| {
+            rows.track[next.2 as usize] == track && next.0 > *start && next.1 <= *end && next.0 < next.1
+        };
+        later.any(is_within).then_some(Window { start: Ns(*start), end: Ns(*end) })
+    };
+    calls.iter().enumerate().filter_map(has_within).collect()
 }
 
 /// Which of these spans, by start, are no strays.
@@ -290,8 +337,9 @@ fn without_strays(spans: &[(i64, i64, u32)]) -> Range<usize> {
     let mut kept = 0..spans.len();
     let mut end = i64::MIN;
     for at in 1..spans.len() {
-        end = end.max(spans[at - 1].1);
         let (is_zero, start) = (spans[at - 1].0 == 0, spans[at].0);
+        // From a start that was not collected to a true end is no length.
+        end = end.max(if is_zero { 0 } else { spans[at - 1].1 });
         if at > few && !is_zero {
             break;
         }
@@ -343,7 +391,9 @@ mod tests {
         assert_eq!(kept(&[(1_000, 1_010), (1_020, 1_030), (1_050, 1_060), (9_000, 9_001)]), 0..3);
         // Near by, or joined to the others by one that runs all the time.
         assert_eq!(kept(&[(970, 975), (1_000, 1_010), (1_020, 1_030), (1_050, 1_060)]), 0..4);
-        assert_eq!(kept(&[(0, 990), (1_000, 1_010), (1_020, 1_030), (1_050, 1_060)]), 0..4);
+        assert_eq!(kept(&[(1, 990), (1_000, 1_010), (1_020, 1_030), (1_050, 1_060)]), 0..4);
+        // A start that was not collected, of a slice whose end was.
+        assert_eq!(kept(&[(0, 1_010), (1_000, 1_010), (1_020, 1_030), (1_050, 1_060)]), 1..4);
         // Two recordings in one file.
         assert_eq!(kept(&[(10, 20), (20, 30), (9_000, 9_010), (9_010, 9_020)]), 0..4);
     }
