@@ -79,7 +79,7 @@ fn the_window_of_a_file_that_is_cut_off_is_what_survived() {
         let output = ended(&[&path], 6);
         let said = stdout(&output);
         let mut lines = said.lines();
-        let limited = "The window is limited to the 490.0 µs in which kernels survived one after the other.";
+        let limited = "The window is limited to the 490.0 µs in which an unbroken run of kernels survived.";
         assert_eq!(lines.next(), Some(format!("The trace {CUT_OFF} {limited}").as_str()));
         assert!(
             lines.next().unwrap().starts_with("Collectives take 270.0 µs of 490.0 µs (55.1 %), all of it exposed"),
@@ -100,7 +100,7 @@ fn the_window_of_a_file_that_is_cut_off_is_what_survived() {
         // A window that was asked for is taken, and is said to be another.
         let chosen = stdout(&run(&[&path, "--start-ts", "0", "--duration", "1ms"]));
         let other =
-            "Kernels survived one after the other from 100000 ns to 590000 ns (490.0 µs), which is not the window.";
+            "An unbroken run of kernels survived from 100000 ns to 590000 ns (490.0 µs), which is not the window.";
         assert!(chosen.starts_with(&format!("The trace {CUT_OFF} {other}\n")), "{chosen}");
         let strict = run(&[&path, "--strict"]);
         assert_eq!((strict.status.code(), stdout(&strict).as_str()), (Some(1), ""));

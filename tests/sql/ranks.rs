@@ -270,8 +270,8 @@ fn real_ranks_are_matched() {
 #[test]
 fn functions_on_the_path_are_those_of_ranks() {
     let job = testdata("ranks");
-    let answer = json_of(&["ranks", &job, "--json", "--quiet"]);
-    let found = json_of(&["sql", &job, "--query", "critical_path", "--json", "--quiet"]);
+    let answer: Value = json_of(&["ranks", &job, "--json", "--quiet"]);
+    let found: Value = json_of(&["sql", &job, "--query", "critical_path", "--json", "--quiet"]);
     let rows = found.as_array().unwrap();
     let length = answer["critical_path"]["length_ns"].as_i64().unwrap();
     assert_eq!(rows.iter().map(|row| row["path_ns"].as_i64().unwrap()).sum::<i64>(), length);

@@ -60,9 +60,9 @@ fn sentence(of: &UnknownLoss, traces: usize, windows: &[Window]) -> String {
         let Window { start, end } = survived;
         let is_other = if windows.is_empty() { "" } else { ", which is not the window" };
         text.push_str(&match windows.contains(&survived) {
-            true => format!(" The window is limited to the {length} in which kernels survived one after the other."),
+            true => format!(" The window is limited to the {length} in which an unbroken run of kernels survived."),
             false => {
-                format!(" Kernels survived one after the other from {start} ns to {end} ns ({length}){is_other}.")
+                format!(" An unbroken run of kernels survived from {start} ns to {end} ns ({length}){is_other}.")
             }
         });
     }

@@ -17,7 +17,7 @@ use nccl_stacks_trace::names::values::{algorithm_of_number, protocol_of_number};
 use nccl_stacks_trace::time::Ns;
 
 /// The remark on times of zero that nothing bounds.
-const LOST: &str = "times of 0 that nothing bounds, and that stay unknown";
+const LOST: &str = "times of 0 that no other event bounds, so that they stay unknown";
 
 /// Names of proxy operations: what begins with them, and whether it sends.
 const PROXIES: &[(&str, Phase, bool)] = &[

@@ -1,7 +1,7 @@
 //! What every form of the comparison of ranks says: who waits for whom, the late ranks, and the stacks at which ranks wait.
 
 use super::trust::trust;
-use super::verdict::{damaged, is_worth, main_step, name, sentences, weight};
+use super::verdict::{damaged, is_latest_unjudged, is_worth, main_step, name, sentences, weight};
 use super::{RankAnswer, critical, pipeline};
 use crate::answers::ranks::data::{RankReport, StackWaits};
 use crate::answers::ranks::verdict::HALF;
@@ -126,6 +126,10 @@ fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
     for of in [&mut found, &mut waiting] {
         of.retain(|(saves, _)| saves.share_of(length).is_none_or(|share| share >= LEAST));
         of.sort_by_key(|(saves, _)| std::cmp::Reverse(*saves));
+    }
+    // Where nothing shows why the rank is late for which others wait, reruns cannot make that shorter.
+    if report.reruns.as_ref().is_some_and(|reruns| is_latest_unjudged(report, reruns)) {
+        std::mem::swap(&mut found, &mut waiting);
     }
     found.into_iter().chain(waiting).map(|(_, finding)| finding).collect()
 }

@@ -107,10 +107,11 @@ pub(crate) fn finding(pipeline: &Pipeline, reruns: Option<&Reruns>) -> (Ns, Find
         None => more_microbatches(pipeline),
     };
     let has_phases = pipeline.schedule != Schedule::ForwardOnly;
+    let in_steps = if pipeline.steps > 1 { format!(" in {} steps", count(pipeline.steps)) } else { String::new() };
     let evidence = [has_phases.then_some(phases), (pipeline.steps_left_out > 0).then_some(left_out)];
     let finding = Finding {
         kind: FindingKind::Bubble,
-        cost: format!("{} bubble of a rank", duration(bubble)),
+        cost: format!("{} bubble of a rank{in_steps}", duration(bubble)),
         cost_ns: Some(bubble),
         what: format!("pipeline of {} stages", count(pipeline.stages.len() as u64)),
         evidence: evidence.into_iter().flatten().collect(),

@@ -65,7 +65,7 @@ fn inferred(report: &RankReport) -> Option<String> {
     ))
 }
 
-/// `Matched: 1,568 of 1,568 kernels with all ranks of their group. Measured: 392 collectives; the last two ranks arrived together at 298.`
+/// `Matched: 1,568 of 1,568 kernels with all ranks of their group. Measured: 392 collectives; at 298 of them no single rank was last.`
 fn matches(report: &RankReport) -> String {
     let counts = &report.matches;
     let mut text = format!(
@@ -90,8 +90,9 @@ fn matches(report: &RankReport) -> String {
     }
     text.push_str(&match report.collectives {
         0 => ". No collective is measured.".to_owned(),
+        n if report.together == 0 => format!(". Measured: {} collectives.", count(n)),
         n => format!(
-            ". Measured: {} collectives; the last two ranks arrived together at {}.",
+            ". Measured: {} collectives; at {} of them no single rank was last.",
             count(n),
             count(report.together)
         ),

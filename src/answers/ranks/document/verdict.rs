@@ -15,6 +15,7 @@ use crate::answers::stacks::verdict::PACE;
 use crate::document::format::{count, duration, grouped, percent, ranks, visible};
 use crate::names::collectives::Collective;
 use crate::names::kernels::short_kernel;
+use crate::replay::build::OUTSIDE;
 use crate::replay::critical::PathKind;
 use crate::replay::culprits::Culprit;
 use crate::replay::findings::{Extent, LateWork, Part, Reruns};
@@ -156,8 +157,12 @@ fn alone(report: &RankReport) -> Option<String> {
         .filter(|line| line.without_it_saves_ns > Some(0))
         .min_by_key(|line| std::cmp::Reverse(line.without_it_saves_ns));
     let without = line.map_or(String::new(), |line| {
-        let what = if line.kind == PathKind::Transfer { "the collectives of " } else { "" };
-        format!(", and {} without {what}{}", share(line.without_it_saves_ns.unwrap_or_default()), visible(shown(line)))
+        let what = match line.kind {
+            PathKind::Transfer => format!("the collectives of {}", visible(shown(line))),
+            _ if line.name == OUTSIDE => "CPU time that no slice names".to_owned(),
+            _ => visible(shown(line)).into_owned(),
+        };
+        format!(", and {} without {what}", share(line.without_it_saves_ns.unwrap_or_default()))
     });
     let (cpu, gpu) = (share(reruns.cpus_twice_as_fast_saves_ns), share(reruns.gpus_twice_as_fast_saves_ns));
     let both = match report.pace().is_some_and(|pace| !pace.is_of_one()) {
@@ -492,7 +497,7 @@ pub(crate) fn main_step<'r>(report: &'r RankReport, of: &LateWork) -> Option<&'r
 fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole) -> String {
     let is_damaged = report.damage.is_unknown();
     let Some(error) = reruns.error else {
-        return "No two ranks do the same work, so that none can be compared with another.".to_owned();
+        return "Each rank does other work, so slow ranks cannot be found by comparison.".to_owned();
     };
     if reruns.are_useless() {
         let matches = &report.matches;
@@ -567,7 +572,7 @@ fn without_reruns(report: &RankReport) -> Option<String> {
 }
 
 /// Whether reruns show nothing of the rank for which others wait most.
-fn is_latest_unjudged(report: &RankReport, reruns: &Reruns) -> bool {
+pub(crate) fn is_latest_unjudged(report: &RankReport, reruns: &Reruns) -> bool {
     latest(report).is_some_and(|(rank, _)| reruns.unjudged.contains(&rank))
 }
 
