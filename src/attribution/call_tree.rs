@@ -304,8 +304,9 @@ fn numbered(store: &Store) -> HashMap<StringId, String, foldhash::fast::FixedSta
         // What has its numbers at the end alone is folded without other names.
         let rest = text.trim_end_matches(|c: char| c.is_ascii_digit());
         let has_own_rule = location(text).is_some() || fsdp_module(text).is_some() || is_collective(text);
-        if rest.contains(|c: char| c.is_ascii_digit()) && !has_own_rule {
-            alike.entry(without_numbers(text, |_| false)).or_default().push(name.id);
+        let folded = without_numbers(text, |_| false);
+        if folded != text && folded.strip_suffix('*') != Some(rest) && !has_own_rule {
+            alike.entry(folded).or_default().push(name.id);
         }
     }
     let several = alike.into_iter().filter(|(_, names)| names.len() > 1);

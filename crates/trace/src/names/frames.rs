@@ -54,19 +54,50 @@ fn folded(path: &str) -> String {
     path.split('.').map(fold_level).collect::<Vec<_>>().join(".")
 }
 
-/// A name with `*` for each of its numbers that may not stay: `layer *, microbatch *`.
+/// A name with `*` for each of its numbers that may not stay, and for ids in hexadecimal: `layer *, microbatch *`, `req-*`.
 pub fn without_numbers(name: &str, may_stay: impl Fn(&str) -> bool) -> String {
     let is_digit = |c: char| c.is_ascii_digit();
     let (mut out, mut rest) = (String::with_capacity(name.len()), name);
-    while let Some(start) = rest.find(is_digit) {
+    while let Some(start) = rest.find(|c: char| c.is_ascii_hexdigit()) {
         let (text, from) = rest.split_at(start);
-        let end = from.find(|c| !is_digit(c)).unwrap_or(from.len());
         out.push_str(text);
-        out.push_str(if may_stay(&from[..end]) { &from[..end] } else { "*" });
-        rest = &from[end..];
+        let is_word = out.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let id = if is_word { 0 } else { id_length(from) };
+        let digits = from.find(|c| !is_digit(c)).unwrap_or(from.len());
+        let taken = match (id, digits) {
+            // A letter.
+            (0, 0) => 1,
+            (0, digits) => digits,
+            (id, _) => id,
+        };
+        let is_kept = id == 0 && (digits == 0 || may_stay(&from[..digits]));
+        out.push_str(if is_kept { &from[..taken] } else { "*" });
+        rest = &from[taken..];
     }
     out.push_str(rest);
     out
+}
+
+/// So many hexadecimal digits at least, with a decimal one among them, are an id and not a word.
+const ID: usize = 8;
+
+/// How long the id in hexadecimal is with which a text begins, such as a UUID; 0 if it begins with none.
+fn id_length(text: &str) -> usize {
+    // Hexadecimal digits that are no part of a word.
+    let digits = |text: &str| {
+        let length = text.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(text.len());
+        let is_word = text[length..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        if is_word { 0 } else { length }
+    };
+    let mut length = digits(text);
+    if length < ID {
+        return 0;
+    }
+    while let Some(more) = text[length..].strip_prefix('-').map(digits).filter(|more| *more > 0) {
+        length += 1 + more;
+    }
+    let has = |is: fn(&char) -> bool| text[..length].chars().any(|c| is(&c));
+    if has(char::is_ascii_digit) && has(char::is_ascii_alphabetic) { length } else { 0 }
 }
 
 /// One level of a module hierarchy, without layer numbers: `*` for the `12` of `model.layers.12.mlp`.
@@ -406,6 +437,23 @@ fn function(name: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_and_ids_are_left_out() {
+        for (name, without) in [
+            ("layer 3, microbatch 12", "layer *, microbatch *"),
+            ("fp8 gather", "fp* gather"),
+            ("req-9e3779b1-0001", "req-*"),
+            ("req-08123456-0001", "req-*-*"),
+            ("req-deadbeef", "req-deadbeef"),
+            ("8f14e45f-ceea-467f-9d2a-1c3b5a7e9f01: decode", "*: decode"),
+            ("chatcmpl-0a1b2c3d4e5f", "chatcmpl-*"),
+            ("9e3779b1-decode", "*-decode"),
+            ("added 7 faces", "added * faces"),
+        ] {
+            assert_eq!(super::without_numbers(name, |_| false), without);
+        }
+    }
 
     fn check(is: fn(&str) -> bool, yes: &[&str], no: &[&str]) {
         yes.iter().for_each(|name| assert!(is(name), "{name}"));

@@ -19,6 +19,9 @@ const SGLANG_STEP: &str = "step[";
 /// vLLM's names for its steps, which have the sizes of the batch: `execute_context_1(512)_generation_8(8)`, and before that `execute_new_1_cached_8`.
 const VLLM_STEPS: &[&str] = &["execute_context_", "execute_new_"];
 
+/// TensorRT-LLM's name for its steps: `[Executor] _forward_step 12: 1 ctx reqs, 7 ctx tokens, 4 gen reqs`.
+const TRTLLM_STEP: &str = "[Executor] _forward_step";
+
 /// Functions of well-known frameworks that run one step: SGLang, vLLM, Megatron, torchtitan, Lightning, transformers.
 const STEP_FUNCTIONS: &[&str] = &[
     "forward_batch_generation",
@@ -43,7 +46,7 @@ pub fn priority(name: &str, is_annotation: bool) -> Option<u8> {
     }
     // A Python frame is `file.py(line): function`.
     let function = name.rsplit_once("): ").map_or(name, |(_, function)| function);
-    if STEP_FUNCTIONS.contains(&function) || (is_annotation && is_vllm_step(name)) {
+    if STEP_FUNCTIONS.contains(&function) || (is_annotation && is_batch(name)) {
         return Some(1);
     }
     (is_annotation && !NO_STEPS.iter().any(|prefix| name.starts_with(prefix))).then_some(2)
@@ -51,7 +54,7 @@ pub fn priority(name: &str, is_annotation: bool) -> Option<u8> {
 
 /// Whether a slice marks a step and is no call: profilers and servers put it around the code of the step, with the step's number or the sizes of its batch.
 pub fn is_mark(name: &str, is_annotation: bool) -> bool {
-    name.starts_with(PROFILER_STEP) || (is_annotation && (name.starts_with(SGLANG_STEP) || is_vllm_step(name)))
+    name.starts_with(PROFILER_STEP) || (is_annotation && (name.starts_with(SGLANG_STEP) || is_batch(name)))
 }
 
 /// The text that all marks of a kind share: `ProfilerStep#`, `step[…]`, `execute_…`.
@@ -59,12 +62,18 @@ pub fn common_text(name: &str) -> &'static str {
     match name {
         name if name.starts_with(PROFILER_STEP) => PROFILER_STEP,
         name if name.starts_with(SGLANG_STEP) => "step[…]",
+        name if name.starts_with(TRTLLM_STEP) => TRTLLM_STEP,
         _ => "execute_…",
     }
 }
 
 fn is_vllm_step(name: &str) -> bool {
     VLLM_STEPS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a name has the sizes of a server's batch.
+fn is_batch(name: &str) -> bool {
+    is_vllm_step(name) || name.starts_with(TRTLLM_STEP)
 }
 
 /// Whether a slice is the whole of what a profiler recorded: Kineto's `PyTorch Profiler (0)`.
@@ -84,6 +93,9 @@ pub fn label(name: &str) -> Cow<'_, str> {
         let digits = after.trim_start_matches(|c: char| c.is_ascii_digit());
         return Cow::Owned(format!("{SGLANG_STEP}{batch} bs={}]", &after[..after.len() - digits.len()]));
     }
+    if let Some((_, batch)) = name.strip_prefix(TRTLLM_STEP).and_then(|step| step.split_once(": ")) {
+        return Cow::Owned(format!("{TRTLLM_STEP}: {}", without_numbers(batch, |number| number == "0")));
+    }
     if is_vllm_step(name) {
         return Cow::Owned(without_numbers(name, |number| number == "0"));
     }
@@ -93,7 +105,11 @@ pub fn label(name: &str) -> Cow<'_, str> {
 
 /// The kind of a step, by its [`label`]. Steps of different kinds are hardly the same iteration of a loop.
 pub fn kind(label: &str) -> &str {
-    [SGLANG_STEP].iter().chain(VLLM_STEPS).find(|prefix| label.starts_with(**prefix)).map_or(label, |prefix| prefix)
+    [SGLANG_STEP, TRTLLM_STEP]
+        .iter()
+        .chain(VLLM_STEPS)
+        .find(|prefix| label.starts_with(**prefix))
+        .map_or(label, |prefix| prefix)
 }
 
 #[cfg(test)]
@@ -124,6 +140,11 @@ mod tests {
             ("step[EXTEND bs=12 toks=500 c_sq=500]", "step[EXTEND bs=12]", "step["),
             ("execute_context_0(0)_generation_9(9)", "execute_context_0(0)_generation_*(*)", "execute_context_"),
             ("execute_new_1_cached_10", "execute_new_*_cached_*", "execute_new_"),
+            (
+                "[Executor] _forward_step 0: 0 ctx reqs, 0 ctx tokens, 3 gen reqs",
+                "[Executor] _forward_step: 0 ctx reqs, 0 ctx tokens, * gen reqs",
+                "[Executor] _forward_step",
+            ),
             ("vllm/v1/worker/gpu_model_runner.py(3380): execute_model", "execute_model", "execute_model"),
         ] {
             assert_eq!((&*label(name), kind(&label(name))), (of, of_kind));
@@ -132,10 +153,15 @@ mod tests {
 
     #[test]
     fn marks_of_steps_are_no_calls() {
-        let marks =
-            ["ProfilerStep#3", "step[DECODE bs=1]", "execute_context_1(512)_generation_8(8)", "execute_new_0_cached_9"];
-        assert_eq!(marks.map(|name| is_mark(name, true)), [true; 4]);
-        assert_eq!(marks.map(|name| is_mark(name, false)), [true, false, false, false]);
+        let marks = [
+            "ProfilerStep#3",
+            "step[DECODE bs=1]",
+            "execute_context_1(512)_generation_8(8)",
+            "execute_new_0_cached_9",
+            "[Executor] _forward_step 3: 1 ctx reqs, 7 ctx tokens, 4 gen reqs",
+        ];
+        assert_eq!(marks.map(|name| is_mark(name, true)), [true; 5]);
+        assert_eq!(marks.map(|name| is_mark(name, false)), [true, false, false, false, false]);
         let others = ["a.py(1): train_step", "execute_model", "step", "## forward ##"];
         assert_eq!(others.map(|name| is_mark(name, true)), [false; 4]);
     }
