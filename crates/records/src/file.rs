@@ -27,6 +27,9 @@ pub struct RecordFile {
     /// Whether it says how things are without saying when: then a second one with equal text says something, too.
     #[serde(skip)]
     pub(super) is_timeless: bool,
+    /// When its lines were written, on a clock of which neither year nor zone are known.
+    #[serde(skip)]
+    pub(super) said: Option<Window>,
     /// Whether it is a dump whose last operations are lost. Then the absence of an operation proves nothing.
     #[serde(skip)]
     pub is_cut: bool,

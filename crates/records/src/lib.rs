@@ -274,7 +274,9 @@ pub fn read_each(paths: &[PathBuf], keep: Keep, threads: usize, taken: &Taken) -
     let whole = |(of_files, path): (Result<_, _>, &PathBuf)| {
         of_files.or_else(|error| again(path, error)).unwrap_or_else(|error| unread(path, &error))
     };
-    read.into_iter().zip(paths).flat_map(whole).collect()
+    let mut of_files: Vec<Records> = read.into_iter().zip(paths).flat_map(whole).collect();
+    runs::leave_out_older(&mut of_files);
+    of_files
 }
 
 fn read_path(path: &Path, keep: Keep, taken: &Taken) -> Result<Vec<Records>, Error> {

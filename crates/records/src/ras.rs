@@ -4,7 +4,7 @@
 //! it is added. Older versions answer with a text for people, which is read as far as it is unambiguous. Whoever asks the socket itself gets a line
 //! `OK` before the JSON, and RCCL's client writes its banner there. Monitors (`ncclras -m`, since 2.29) write an event per process that is lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 
 use super::nodes::{Document, Value};
@@ -63,6 +63,7 @@ impl RecordReader for Ras {
                 }
             }
         }
+        leave_out_earlier(reading);
         // One message is enough for many such answers.
         if let Some((at, error)) = error {
             reading.file.note(format!("the answer at byte {at} is not valid JSON: {error}"));
@@ -172,6 +173,35 @@ fn event(root: Value<'_>, name: &str, reading: &mut Reading<'_>) {
     }
 }
 
+/// Leaves out the answers of earlier runs of the job: those with other communicators and other processes than all later ones.
+fn leave_out_earlier(reading: &mut Reading<'_>) {
+    type Process = (Option<String>, Option<i64>);
+    let process = |of: &RankStatus| (of.host.clone(), of.pid);
+    let mut by_time: BTreeMap<Ns, Vec<&RankStatus>> = BTreeMap::new();
+    for status in reading.records.rank_status.iter().filter(|of| of.communicator.is_some() && of.pid.is_some()) {
+        if let Some(at) = status.at {
+            by_time.entry(at).or_default().push(status);
+        }
+    }
+    let (mut communicators, mut processes) = (BTreeSet::new(), BTreeSet::<Process>::new());
+    let mut begin = None;
+    for (at, answer) in by_time.iter().rev() {
+        let is_of_run =
+            |of: &&&RankStatus| communicators.contains(&of.communicator) || processes.contains(&process(of));
+        if begin.is_some() && !answer.iter().any(|of| is_of_run(&of)) {
+            break;
+        }
+        begin = Some(*at);
+        communicators.extend(answer.iter().map(|of| of.communicator));
+        processes.extend(answer.iter().map(|of| process(of)));
+    }
+    let earlier = by_time.keys().filter(|at| Some(**at) < begin).count();
+    if earlier > 0 {
+        reading.records.rank_status.retain(|of| of.communicator.is_none() || of.at.is_none() || of.at >= begin);
+        reading.file.note(format!("{earlier} answers are of an earlier run of the job, and are left out"));
+    }
+}
+
 fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
     if let Some(name) = root.get("event").and_then(Value::text) {
         return event(root, name, reading);
@@ -188,19 +218,36 @@ fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
             ..Communicator::default()
         });
         let list = |key: &str| of_communicator.get(key).into_iter().flat_map(Value::items);
+        let finalized = odd_state(list("ranks"));
         for (rank, is_missing) in
             list("ranks").map(|rank| (rank, false)).chain(list("missing_ranks").map(|rank| (rank, true)))
         {
             reading.file.records += 1;
-            let status = status(rank, is_missing);
+            let mut status = status(rank, is_missing);
+            let state = flag(rank, "finalize_called");
+            status
+                .faults
+                .extend(finalized.filter(|(of, _)| !is_missing && *of == state).map(|(_, fault)| fault.to_owned()));
             reading.records.rank_status.push(RankStatus { communicator: Some(communicator), at, ..status });
         }
     }
 }
 
+/// Which of two states fewer ranks have, those that have called `ncclCommFinalize` and those that run, and RAS's word for it; `None` if all have one.
+fn odd_state<'v>(ranks: impl Iterator<Item = Value<'v>>) -> Option<(bool, &'static str)> {
+    let (finalized, running): (Vec<bool>, Vec<bool>) =
+        ranks.map(|rank| flag(rank, "finalize_called")).partition(|called| *called);
+    let is_finalized = finalized.len() <= running.len();
+    let word = if is_finalized { "status finalize" } else { "status running" };
+    (!finalized.is_empty() && !running.is_empty()).then_some((is_finalized, word))
+}
+
+fn flag(rank: Value<'_>, key: &str) -> bool {
+    rank.get("status").and_then(|status| status.get(key)).is_some_and(Value::is_true)
+}
+
 fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
     let int = |key: &str| rank.get(key).and_then(Value::int);
-    let flag = |key: &str| rank.get("status").and_then(|status| status.get(key)).is_some_and(Value::is_true);
     let code =
         |key: &str| rank.get("status").and_then(|status| status.get(key)).and_then(Value::int).filter(|n| *n != 0);
     let mut faults: Vec<String> = Vec::new();
@@ -208,7 +255,7 @@ fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
     faults.extend(code("init_state").map(|code| result("init state", code)));
     faults.extend(code("async_error").map(|code| result("async error", code)));
     let flags = [("abort_flag", "aborted"), ("unresponsive", "unresponsive"), ("considered_dead", "considered dead")];
-    faults.extend(flags.iter().filter(|(key, _)| flag(key)).map(|(_, fault)| (*fault).to_owned()));
+    faults.extend(flags.iter().filter(|(key, _)| flag(rank, key)).map(|(_, fault)| (*fault).to_owned()));
     if is_missing && faults.is_empty() {
         faults.push("missing".to_owned());
     }

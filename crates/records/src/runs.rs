@@ -3,15 +3,17 @@
 //! A job that is restarted leaves the records of each attempt, in folders of their own or beside each other, and two jobs may have one folder. Taken for one
 //! job, the records of both say nothing that is true. Two files are of two runs if they are of one rank and cannot be of one process: their processes or
 //! communicators differ, or one operation of both has two times. All other files belong to the run with which they share communicators or a folder, or else to
-//! the one that is nearest in time.
+//! the one that is nearest in time. Sources that know no rank of the job have two runs where a place of a communicator is taken twice, by other processes at
+//! another time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use super::file::RecordFile;
 use super::tables::Records;
-use crate::operation::{Operation, Source};
+use crate::operation::{Operation, Source, State};
 use nccl_stacks_trace::time::{Ns, Window};
 
 /// So many operations of a file are compared with those of another, the last ones.
@@ -19,6 +21,12 @@ const COMPARED: usize = 4096;
 
 /// No job is restarted sooner: its processes have to start, to import PyTorch and to connect before the first operation.
 const RESTART: Ns = Ns(1_000_000_000);
+
+/// The same, where a rank is known by its place in a communicator alone: groups of one size may do nothing for seconds.
+const RESTART_BY_PLACE: Ns = Ns(10_000_000_000);
+
+/// No clocks of a job differ by so much, nor its time zones.
+const A_DAY: Ns = Ns(20 * 3600 * 1_000_000_000);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedRun {
@@ -34,9 +42,12 @@ pub struct RecordedRun {
 impl RecordedRun {
     /// Whether two runs were at the same time, as far as their operations show it: one that hangs has none while the other goes on.
     pub fn overlaps(&self, other: &RecordedRun) -> bool {
-        let longer = |span: Window| Window { end: span.end + RESTART, ..span };
-        self.span.zip(other.span).is_some_and(|(one, other)| overlap(longer(one), longer(other)))
+        self.span.zip(other.span).is_some_and(|(one, other)| overlap(longer(one, RESTART), longer(other, RESTART)))
     }
+}
+
+fn longer(span: Window, by: Ns) -> Window {
+    Window { end: span.end + by, ..span }
 }
 
 fn overlap(one: Window, other: Window) -> bool {
@@ -52,8 +63,12 @@ struct Facts {
     hashes: BTreeSet<u64>,
     /// Communicators without a hash, by what is known of them.
     named: BTreeSet<String>,
+    /// The places of communicators by their sizes, of sources that do not know the ranks of the job.
+    places: BTreeSet<(Source, u64, u32)>,
     processes: BTreeSet<(String, i64)>,
     span: Option<Window>,
+    /// Whether that is on a clock of a time zone that is not known.
+    is_local_time: bool,
     /// When operations were enqueued, of a rank of which there are several files.
     times: HashMap<Numbered, Ns, RandomState>,
     text: Option<(u64, u32)>,
@@ -67,6 +82,7 @@ impl Facts {
         let mut facts = Facts::default();
         if let Some(file) = records.files.first() {
             (facts.folder, facts.name) = (file.folder().to_owned(), file.name.clone());
+            (facts.span, facts.is_local_time) = (file.said, file.said.is_some());
             facts.text = Some((file.bytes, file.checksum));
         }
         for communicator in &records.communicators {
@@ -86,15 +102,26 @@ impl Facts {
                 facts.ranks.extend(rank);
                 last = rank;
             }
-            let Some(time) = time_of(operation) else { continue };
-            let here = Window { start: time, end: time };
-            facts.span = Some(facts.span.map_or(here, |span| span.around(here)));
+            time_of(operation).into_iter().for_each(|time| facts.add_time(time));
         }
         for status in &records.rank_status {
             facts.ranks.extend(status.rank.map(|rank| (status.source, rank.0)));
             facts.processes.extend(status.host.clone().zip(status.pid));
+            let size = status.communicator.and_then(|at| records.communicators[at].size);
+            if let (None, Some(size), Some(place)) = (status.rank, size, status.place) {
+                facts.places.insert((status.source, size, place));
+            }
+            if let (Source::RAS, Some(at)) = (status.source, status.at) {
+                facts.is_local_time = true;
+                facts.add_time(at);
+            }
         }
         facts
+    }
+
+    fn add_time(&mut self, time: Ns) {
+        let here = Window { start: time, end: time };
+        self.span = Some(self.span.map_or(here, |span| span.around(here)));
     }
 
     /// Adds when the last operations were enqueued, for files of a rank that has several.
@@ -137,6 +164,23 @@ impl Facts {
         is_at_once || self.folder == other.folder
     }
 
+    /// Whether two files may be of one time. Without ranks of the job that they are not takes other processes, and more time.
+    fn may_be_at_once(&self, other: &Facts) -> bool {
+        if self.is_local_time != other.is_local_time {
+            return true;
+        }
+        let has_ranks = !(self.ranks.is_empty() || other.ranks.is_empty());
+        let are_other_processes =
+            !(self.processes.is_empty() || other.processes.is_empty()) && self.processes.is_disjoint(&other.processes);
+        match self.span.zip(other.span) {
+            Some((one, other)) if has_ranks => overlap(one, other),
+            Some((one, other)) if are_other_processes => {
+                overlap(longer(one, RESTART_BY_PLACE), longer(other, RESTART_BY_PLACE))
+            }
+            _ => true,
+        }
+    }
+
     /// How many letters of the folders are the same from the beginning, by whole folders.
     fn shared_folders(&self, other: &Facts) -> usize {
         self.folder
@@ -148,7 +192,7 @@ impl Facts {
 
     /// How far apart two files are in time.
     fn distance(&self, other: &Facts) -> Option<i64> {
-        let (one, other) = self.span.zip(other.span)?;
+        let (one, other) = self.span.zip(other.span).filter(|_| self.is_local_time == other.is_local_time)?;
         Some(if overlap(one, other) { 0 } else { (one.start.0.saturating_sub(other.start.0)).saturating_abs() })
     }
 }
@@ -174,25 +218,9 @@ pub fn runs(of_files: &[Records]) -> Vec<RecordedRun> {
     let several: BTreeSet<usize> = of_rank.values().filter(|files| files.len() > 1).flatten().copied().collect();
     several.into_iter().for_each(|at| facts[at].find_times(&of_files[at]));
     // By rank: its files, those of one run together, oldest first.
-    let classes: Vec<Vec<Vec<usize>>> = of_rank
-        .into_values()
-        .map(|files| {
-            let mut classes: Vec<Vec<usize>> = Vec::new();
-            for at in files {
-                let is_same = |class: &&mut Vec<usize>| {
-                    class.iter().any(|of| facts[*of].is_same_run(&facts[at], &[&of_files[*of], &of_files[at]]))
-                };
-                match classes.iter_mut().find(is_same) {
-                    Some(class) => class.push(at),
-                    None => classes.push(vec![at]),
-                }
-            }
-            classes.sort_by_key(|class| class.iter().filter_map(|at| Some(facts[*at].span?.start)).min());
-            classes
-        })
-        .collect();
+    let classes: Vec<Vec<Vec<usize>>> = of_rank.into_values().map(|files| classes(files, &facts, of_files)).collect();
     let Some(seeds) = classes.iter().max_by_key(|of| of.len()).filter(|of| of.len() > 1).cloned() else {
-        return apart(&facts);
+        return apart(&facts, of_files);
     };
     let mut run_of: Vec<Option<usize>> = vec![None; facts.len()];
     seeds.iter().enumerate().for_each(|(run, class)| class.iter().for_each(|at| run_of[*at] = Some(run)));
@@ -210,6 +238,76 @@ pub fn runs(of_files: &[Records]) -> Vec<RecordedRun> {
         described(&facts, files, &own)
     });
     named(runs.collect(), &facts)
+}
+
+/// The files of a rank, those of one run together, oldest first.
+fn classes(files: Vec<usize>, facts: &[Facts], of_files: &[Records]) -> Vec<Vec<usize>> {
+    let mut classes: Vec<Vec<usize>> = Vec::new();
+    for at in files {
+        let is_same = |class: &&mut Vec<usize>| {
+            class.iter().any(|of| facts[*of].is_same_run(&facts[at], &[&of_files[*of], &of_files[at]]))
+        };
+        match classes.iter_mut().find(is_same) {
+            Some(class) => class.push(at),
+            None => classes.push(vec![at]),
+        }
+    }
+    classes.sort_by_key(|class| class.iter().filter_map(|at| Some(facts[*at].span?.start)).min());
+    classes
+}
+
+/// Leaves out all dumps of a process but the newest. A job that is asked twice writes twice how far it is: taken together, what was open then would be open
+/// still. A dump of a rank that was asked with others once only is as old as theirs; if these have moved since, what it lacks proves nothing.
+pub(super) fn leave_out_older(of_files: &mut [Records]) {
+    let mut of_rank: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (at, records) in of_files.iter().enumerate() {
+        let is_dump = records.files.first().is_some_and(|file| file.source == Some(Source::FLIGHT_RECORDER));
+        if let Some(rank) = records.rank_status.first().and_then(|status| status.rank).filter(|_| is_dump) {
+            of_rank.entry(rank.0).or_default().push(at);
+        }
+    }
+    let (several, single): (Vec<_>, Vec<_>) = of_rank.into_values().partition(|files| files.len() > 1);
+    let mut facts: Vec<Facts> = Vec::new();
+    facts.resize_with(of_files.len(), Facts::default);
+    for at in several.iter().flatten().copied() {
+        facts[at] = Facts::of(&of_files[at]);
+        facts[at].find_times(&of_files[at]);
+    }
+    let (mut older, mut moved, mut newest) = (Vec::new(), HashSet::new(), HashSet::new());
+    for mut class in several.into_iter().flat_map(|files| classes(files, &facts, of_files)) {
+        class.sort_by_cached_key(|at| (progress(&of_files[*at]), facts[*at].name.clone()));
+        let Some(last) = class.pop() else { continue };
+        let file = |at: usize| &of_files[at].files[0];
+        // Of another job it would know other groups. Of its own it may know fewer.
+        class.retain(|at| facts[*at].named.is_subset(&facts[last].named));
+        if !class.is_empty() {
+            newest.insert(facts[last].folder.clone());
+        }
+        for at in class {
+            if progress(&of_files[at]) != progress(&of_files[last]) {
+                moved.insert(facts[at].folder.clone());
+            }
+            // The same text is left out as such.
+            older.extend((!file(last).is_same(file(at))).then_some(at));
+        }
+    }
+    let is_as_old = |at: &usize| {
+        let folder = of_files[*at].files[0].folder();
+        moved.contains(folder) && !newest.contains(folder)
+    };
+    older.extend(single.into_iter().flatten().filter(is_as_old));
+    for at in older {
+        let file = &of_files[at].files[0];
+        let mut left_out = RecordFile { source: file.source, ..RecordFile::new(file.name.clone()) };
+        left_out.note("it is an older dump of the same run, and is left out");
+        of_files[at] = Records::none_of(left_out);
+    }
+}
+
+/// How far a dump is: when its last operation was enqueued, and how many had ended and begun.
+fn progress(records: &Records) -> (Option<Ns>, usize, usize) {
+    let count = |state: State| records.operations.iter().filter(|of| of.state == state).count();
+    (records.operations.iter().filter_map(time_of).max(), count(State::Completed), count(State::Started))
 }
 
 /// The run that a file is of: the one with which it shares communicators, or more of its folders than with the others, or to which it is nearest in time.
@@ -232,15 +330,16 @@ fn nearest(facts: &[Facts], at: usize, seeds: &[Vec<usize>]) -> Option<usize> {
 }
 
 /// The runs of files of which no rank is there twice: those that share no communicator and were at different times.
-fn apart(facts: &[Facts]) -> Vec<RecordedRun> {
+fn apart(facts: &[Facts], of_files: &[Records]) -> Vec<RecordedRun> {
     let is_known = |of: &Facts| of.span.is_some() && !(of.hashes.is_empty() && of.named.is_empty());
+    let days = days(facts, of_files);
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, own) in facts.iter().enumerate().filter(|(_, of)| is_known(of)) {
         let touches = |group: &Vec<usize>| {
             group.iter().any(|of| {
-                let of = &facts[*of];
-                let is_at_once = own.distance(of) == Some(0);
-                is_at_once || !own.hashes.is_disjoint(&of.hashes) || !own.named.is_disjoint(&of.named)
+                let (is_one_day, of) = (days[*of] == days[at], &facts[*of]);
+                !own.hashes.is_disjoint(&of.hashes)
+                    || is_one_day && (own.may_be_at_once(of) || !own.named.is_disjoint(&of.named))
             })
         };
         let (of_one, others): (Vec<Vec<usize>>, Vec<Vec<usize>>) = groups.into_iter().partition(touches);
@@ -248,7 +347,12 @@ fn apart(facts: &[Facts]) -> Vec<RecordedRun> {
         groups.push(of_one.into_iter().flatten().chain([at]).collect());
     }
     let has_rank = |group: &Vec<usize>| group.iter().any(|at| !facts[*at].ranks.is_empty());
-    if groups.len() < 2 || !groups.iter().all(has_rank) {
+    let places = |group: &Vec<usize>| group.iter().flat_map(|at| &facts[*at].places).collect::<BTreeSet<_>>();
+    let shares_place = |at: usize| {
+        let own = places(&groups[at]);
+        (0..groups.len()).any(|other| other != at && !places(&groups[other]).is_disjoint(&own))
+    };
+    if groups.len() < 2 || !(0..groups.len()).all(|at| has_rank(&groups[at]) || shares_place(at)) {
         return Vec::new();
     }
     groups.sort_by_key(|group| group.iter().filter_map(|at| Some(facts[*at].span?.start)).min());
@@ -260,6 +364,42 @@ fn apart(facts: &[Facts]) -> Vec<RecordedRun> {
         described(facts, files, &own)
     });
     named(runs.collect(), facts)
+}
+
+/// By file: its day, from 0. Files are of two days if all calls that both name have times that are days apart: of one job they would be at once.
+fn days(facts: &[Facts], of_files: &[Records]) -> Vec<usize> {
+    let mut days = vec![0; facts.len()];
+    let mut order: Vec<(Window, usize)> = facts
+        .iter()
+        .enumerate()
+        .filter(|(_, of)| !of.ranks.is_empty())
+        .filter_map(|(at, of)| Some((of.span?, at)))
+        .collect();
+    order.sort_by_key(|(span, at)| (span.start, *at));
+    let (mut day, mut end) = (0, order.first().map_or(Ns(0), |(span, _)| span.end));
+    for (span, at) in order {
+        day += usize::from(span.start - end > A_DAY);
+        (days[at], end) = (day, end.max(span.end));
+    }
+    if day == 0 {
+        return days;
+    }
+    // By call: its day, and whether another day has it.
+    let mut calls: HashMap<_, (usize, bool), RandomState> = HashMap::default();
+    for (at, records) in of_files.iter().enumerate().filter(|(at, _)| !facts[*at].ranks.is_empty()) {
+        // Sends and receives have numbers of their own rank.
+        for operation in records.operations.iter().filter(|of| of.peer.is_none()) {
+            if let (Some(communicator), Some(number), Some(_)) =
+                (operation.communicator, operation.sequence, time_of(operation))
+            {
+                let key = (name(records, communicator), operation.collective.as_deref(), number);
+                let (first, is_shared) = calls.entry(key).or_insert((days[at], false));
+                *is_shared |= *first != days[at];
+            }
+        }
+    }
+    // Without a call that two days have nothing says that they are of two runs.
+    if calls.values().any(|(_, is_shared)| *is_shared) { days } else { vec![0; facts.len()] }
 }
 
 fn described(facts: &[Facts], files: Vec<usize>, own: &[usize]) -> RecordedRun {
