@@ -161,6 +161,29 @@ fn two_answers_of_ras_decide_between_stuck_and_slow() {
     assert_eq!((report.outcome, report.standstill.is_some()), (Outcome::Clear, false));
 }
 
+/// Who has called `ncclCommFinalize` alone does not take part any more; where all have, the job ends.
+#[test]
+fn a_state_that_few_ranks_have_is_reported() {
+    let with = |called: [bool; 4]| {
+        let mut made: Value = serde_json::from_str(&answer("01", &[(0, 9), (1, 9), (2, 9), (3, 9)])).unwrap();
+        for (rank, called) in called.into_iter().enumerate() {
+            made["communicators"][0]["ranks"][rank]["status"] = json!({"finalize_called": called});
+        }
+        judged(&[("a", made.to_string())])
+    };
+    for (called, ranks, state) in [
+        ([true, false, false, false], &[0][..], "status finalize"),
+        ([true, true, true, false], &[3], "status running"),
+        ([true; 4], &[], ""),
+        ([false; 4], &[], ""),
+    ] {
+        let report = with(called);
+        let found: Vec<_> = report.lagging.iter().flat_map(|group| &group.evidence).collect();
+        let said = found.first().and_then(|of| of.here.as_deref()).unwrap_or_default();
+        assert_eq!((found.first().map_or(&[][..], |of| &of.ranks), said), (ranks, state), "{called:?}");
+    }
+}
+
 #[test]
 fn the_comma_that_ras_leaves_out_is_put_in() {
     let text = r#"{"nccl_version": "2.28.9", "timestamp": "2026-01-01 00:00:00", "communicators_count": 1, "communicators": [

@@ -81,7 +81,7 @@ fn what_the_text_leaves_open_is_not_assumed() {
         (records.files[0].skipped[0].count, records.files[0].skipped[0].what),
         (2, "counts of ranks that RAS's text does not name")
     );
-    // One rank did not answer, so the rest is not all others.
+    // Who does not answer has no count, so the rest is all others.
     let records = read(&answer(
         "#0-0 (1f) INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 3 -- GPU 0 managed by process 4 on node a\n\n\
          #0-0 (1f) MISMATCH\n  Communicator ranks have different AllGather operation counts\n  \
@@ -89,12 +89,40 @@ fn what_the_text_leaves_open_is_not_assumed() {
     ));
     let missing = records.rank_status.iter().find(|status| status.place == Some(3)).unwrap();
     assert_eq!(missing.faults, ["missing"]);
+    assert_eq!((counts(&records)[&3].len(), &counts(&records)[&1][0].1, &counts(&records)[&7][0].1), (0, &8, &9));
+    assert_eq!(hang(&records).lagging[0].missing_ranks, [1, 3]);
+    // Of a rank that does not answer nothing says which it is.
+    let records = read(&answer(
+        "#0-0 (1f) MISMATCH\n  Communicator ranks have different AllGather operation counts\n  \
+         6 ranks have launched up to operation 9\n  Rank 1 has launched up to operation 8 -- GPU 1 managed by process 5 on node a\n\n",
+    ));
     assert!(records.rank_status.iter().all(|status| status.counts.is_empty()));
-    assert_eq!(hang(&records).lagging[0].missing_ranks, [3]);
     // Nothing differs.
     let records = read(&answer("Warnings\n========\n\n"));
     assert!(records.rank_status.is_empty());
     assert!(records.files[0].notes[0].starts_with("RAS's text names no rank"), "{:?}", records.files[0].notes);
+}
+
+/// Several ranks of another state than most are named in lines of their own, one in the line of its state.
+#[test]
+fn ranks_of_another_state_are_reported() {
+    let of = |what: &str| {
+        let text = format!("#0-0 (1f) MISMATCH\n  Communicator ranks have different status\n  {what}\n\n");
+        let records = read(&answer(&text));
+        let faults = records.rank_status.iter().map(|of| (of.place.unwrap(), of.faults.join(", ")));
+        faults.collect::<Vec<_>>()
+    };
+    let finalize = |rank: u32| (rank, "status finalize".to_owned());
+    let named = "Rank 2 -- GPU 2 managed by process 9 on node a\n  Rank 3 -- GPU 3 managed by process 8 on node a";
+    assert_eq!(
+        of(&format!("6 ranks have status RUNNING\n  2 ranks have status FINALIZE\n  {named}")),
+        [finalize(2), finalize(3)]
+    );
+    assert_eq!(
+        of("7 ranks have status RUNNING\n  Rank 2 has status FINALIZE -- GPU 2 managed by process 9 on node a"),
+        [finalize(2)]
+    );
+    assert_eq!(of("4 ranks have status RUNNING\n  4 ranks have status FINALIZE"), []);
 }
 
 #[test]

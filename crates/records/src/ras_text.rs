@@ -15,6 +15,9 @@ use crate::operation::{Communicator, Source};
 /// What a number without the name of a collective counts.
 const ANY: &str = "collective";
 
+/// What is said of a rank that does not answer.
+const MISSING: &str = "missing";
+
 /// Larger communicators are damage: a row for each of their ranks would fill memory.
 const MOST_RANKS: u64 = 1 << 20;
 
@@ -34,6 +37,8 @@ enum Within {
     Counts,
     /// Processes of which RAS has this to say.
     Processes(&'static str),
+    /// Ranks whose state differs from that of most.
+    Status(String),
 }
 
 #[derive(Default)]
@@ -173,7 +178,7 @@ impl Answer {
             self.sizes.insert(group, size);
         } else if words.starts_with("Missing communicator data from ") {
             let is_of_processes = words.contains("job process");
-            self.within = if is_of_processes { Within::Processes("missing") } else { Within::Missing };
+            self.within = if is_of_processes { Within::Processes(MISSING) } else { Within::Missing };
         } else if words.contains("job process") && words.contains("considered dead") {
             self.within = Within::Processes("considered dead");
         } else if words.contains("job process") && words.contains("unresponsive") {
@@ -197,6 +202,8 @@ impl Answer {
             && let (Ok(size), Within::Counts) = (size.parse(), &self.within)
         {
             self.sets.push(Set { size, count, named: Vec::new() });
+        } else if let Some((_, state)) = words.split_once(" ranks have status ") {
+            self.within = Within::Status(format!("status {}", state.to_ascii_lowercase()));
         }
     }
 
@@ -215,7 +222,9 @@ impl Answer {
         } else if let Some(error) = said.strip_prefix("reported ") {
             status.faults.push(error.to_owned());
         } else if self.within == Within::Missing {
-            status.faults.push("missing".to_owned());
+            status.faults.push(MISSING.to_owned());
+        } else if let Within::Status(state) = &self.within {
+            status.faults.push(state.clone());
         } else if let (Within::Counts, Some(set)) = (&self.within, self.sets.last_mut()) {
             set.named.push(rank);
         }
@@ -226,16 +235,20 @@ impl Answer {
         self.within = Within::Nothing;
         let mut sets = std::mem::take(&mut self.sets);
         let Some(communicator) = self.communicators.get_mut(self.current).filter(|_| !sets.is_empty()) else { return };
-        let total: u64 = sets.iter().fold(0, |all, set| all.saturating_add(set.size));
         let (known, mut open): (Vec<&mut Set>, Vec<&mut Set>) =
             sets.iter_mut().partition(|set| set.named.len() as u64 == set.size);
         if let [rest] = &mut open[..]
             && rest.named.is_empty()
-            && communicator.size == Some(total)
-            && total <= MOST_RANKS
+            && let Some(size) = communicator.size.filter(|size| *size <= MOST_RANKS)
         {
-            let named: BTreeSet<u32> = known.iter().flat_map(|set| set.named.iter().copied()).collect();
-            rest.named = (0..total as u32).filter(|rank| !named.contains(rank)).collect();
+            // A rank that does not answer has no count.
+            let silent = communicator.ranks.iter().filter(|(_, of)| of.faults.iter().any(|fault| fault == MISSING));
+            let named = known.iter().flat_map(|set| set.named.iter().copied());
+            let named: BTreeSet<u32> = named.chain(silent.map(|(rank, _)| *rank)).collect();
+            let others: Vec<u32> = (0..size as u32).filter(|rank| !named.contains(rank)).collect();
+            if others.len() as u64 == rest.size {
+                rest.named = others;
+            }
         }
         if sets.iter().any(|set| set.named.len() as u64 != set.size) {
             self.unassigned = (self.unassigned.0 + sets.len() as u64, self.unassigned.1.or(Some(at)));
