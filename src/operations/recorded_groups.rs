@@ -4,7 +4,7 @@
 //! source only. A rank is that of the job where a source says so, lists the ranks of the communicator, or shows by its process which rank it is. Ranks that
 //! would only be inferred, as [`recorded_ranks`](super::recorded_ranks) does, are not taken: a group without global ranks has those within the communicator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -79,6 +79,16 @@ impl RecordedGroups {
         let is_cut = |file: Option<&u32>| {
             file.and_then(|file| records.files.get(*file as usize)).is_some_and(|file| file.is_cut)
         };
+        // The same of one rank in a log of several.
+        let cut: BTreeSet<_> = records
+            .rank_status
+            .iter()
+            .filter(|of| of.is_cut)
+            .map(|of| (of.source, communicators.position(of.communicator), of.place))
+            .collect();
+        let has_lost = |(source, communicator, _, place): MemberOf| {
+            !cut.is_empty() && cut.contains(&(source, communicators.position(communicator), place))
+        };
         for (at, operation) in records.operations.iter().enumerate() {
             if is_cut(records.file_of.get(at)) {
                 continue;
@@ -90,6 +100,9 @@ impl RecordedGroups {
                 continue;
             }
             let member_of = (operation.source, operation.communicator, operation.rank, operation.place);
+            if has_lost(member_of) {
+                continue;
+            }
             let Some(member) = member(&mut found, known, member_of) else { continue };
             match is_point_to_point(operation) {
                 true => {
@@ -109,10 +122,16 @@ impl RecordedGroups {
                 *ranks.entry(rank.0).or_default() += usize::from(is_cut);
             }
             let member_of = (status.source, status.communicator, status.rank, status.place);
+            if has_lost(member_of) {
+                continue;
+            }
             member(&mut found, known, member_of).into_iter().for_each(|member| member.status.push(at));
         }
         for (call, count) in &records.calls {
             let member_of = (call.source, call.communicator, call.rank, call.place);
+            if has_lost(member_of) {
+                continue;
+            }
             let Some(member) = member(&mut found, known, member_of) else { continue };
             match is_of_two(call.collective.as_deref()) {
                 true => member.has_peers = true,

@@ -192,3 +192,85 @@ fn calls_without_numbers_are_counted() {
     assert_eq!((of.here.as_deref(), of.there.as_deref()), (Some("19"), Some("20")));
     assert_eq!(judge(log(&[(0, &calls), (1, &calls)]), Keep::All).outcome, Outcome::NothingSeen);
 }
+
+/// What a log has lost of a rank's last call is no call that it did not make.
+#[test]
+fn lines_that_are_cut_or_glued_blame_nobody() {
+    let calls: Vec<Call<'_>> = (0..4).map(|number| ("AllReduce", number, 8)).collect();
+    let whole = log(&[(0, &calls), (1, &calls), (2, &calls[..3]), (3, &calls)]);
+    let last = log(&[(2, &calls)]).lines().last().unwrap().to_owned();
+    let other_comm = log(&[(2, &[])]).replace("0x5600", "0x7700").replace("0xabcd", "0xef");
+    let (head, tail) = whole.rsplit_once("0x7f recvbuff").unwrap();
+    let cut = |end: &str| format!("{whole}{}", &last[..last.find(end).unwrap()]);
+    // As it is, rank 2 lags. With a part of its last line that has the number, it does not; and without, nothing says how far it is.
+    for (text, lagging, is_known) in [
+        (whole.clone(), &[2][..], true),
+        (cut("0x7f"), &[], true),
+        (cut(" sendbuff"), &[], false),
+        // Of which of its two communicators the call is, its line says only at the end.
+        (format!("{other_comm}{}", cut("recvbuff")), &[], false),
+        (format!("{other_comm}{}", cut("stream")), &[], true),
+        // A call after that shows how far the rank got.
+        (format!("{}\n{last}", cut(" sendbuff")), &[], true),
+        // Into the line of another process, whole or cut.
+        (whole.replacen("stream 0x55\nnode:103", &format!("stream 0x55{last}\nnode:103"), 1), &[], true),
+        (format!("{head}0x7f rec{last}\n{tail}"), &[], true),
+    ] {
+        let report = judge(text.clone(), Keep::All);
+        let found: Vec<u32> = report.lagging.iter().flat_map(|group| group.missing_ranks.clone()).collect();
+        assert_eq!((&found[..], report.hung.len()), (lagging, 0), "{text}");
+        let here = records(text.clone(), Keep::All).rank_status.iter().any(|of| of.place == Some(2) && of.is_cut);
+        assert_eq!(here, !is_known, "{text}");
+    }
+}
+
+/// A rank without calls may be in the making of its communicator, or have given it up.
+#[test]
+fn communicators_that_are_not_made_are_reported() {
+    let made = |rank: u32, end: &str| {
+        let number = 100 + rank;
+        format!(
+            "node:{number}:1 [0] NCCL INFO ncclCommInitRank comm 0x5600 rank {rank} nranks 4 cudaDev 0 busId 1000 commId 0xabcd - Init {end}\n"
+        )
+    };
+    let aborted = |rank: u32| {
+        format!(
+            "node:{}:1 [0] NCCL INFO comm 0x5600 rank {rank} nranks 4 cudaDev 0 busId 1000 - Abort COMPLETE\n",
+            100 + rank
+        )
+    };
+    let began: String = (0..4).map(|rank| made(rank, "START")).collect();
+    let ended = |ranks: &[u32]| ranks.iter().map(|rank| made(*rank, "COMPLETE")).collect::<String>();
+    let all = format!("{began}{}", ended(&[0, 1, 2, 3]));
+    for (text, reported, note) in [
+        (all.clone(), None, None),
+        (format!("{began}{}", ended(&[0, 1, 3])), Some("rank 2 has not made communicator 0xabcd"), None),
+        (began.clone(), None, Some("none of the 4 ranks has made communicator 0xabcd: ranks 0-3 began")),
+        (
+            began.replacen(&made(2, "START"), "", 1),
+            None,
+            Some(
+                "none of the 4 ranks has made communicator 0xabcd: ranks 0-1, 3 began, and there is no line of rank 2",
+            ),
+        ),
+        // Who calls has made it.
+        (
+            format!("{began}{}", log(&[(0, &[("AllReduce", 0, 8)])]).lines().last().unwrap()),
+            Some("rank 1 has not made communicator 0xabcd"),
+            None,
+        ),
+        (format!("{all}{}", aborted(1)), Some("rank 1 has aborted communicator 0xabcd"), None),
+        // A job that ends gives up all.
+        (format!("{all}{}", (0..4).map(aborted).collect::<String>()), None, None),
+    ] {
+        let found = records(text.clone(), Keep::All);
+        let report = hang(&found);
+        let said = report.processes.first().and_then(|of| of.faults.first().cloned());
+        assert_eq!(
+            (said.as_deref(), found.files[0].notes.iter().find(|of| of.starts_with("none")).map(String::as_str)),
+            (reported, note),
+            "{text}"
+        );
+        assert_eq!(report.outcome == Outcome::Lagging, reported.is_some(), "{text}");
+    }
+}

@@ -120,3 +120,26 @@ fn damaged_lines_are_counted_and_left_out() {
     let counts: Vec<u64> = skipped.iter().map(|(_, count)| *count).collect();
     assert_eq!((counts.len(), counts.iter().sum::<u64>()), (5, 5), "{skipped:?}");
 }
+
+/// A process that is killed has written a part of its last record: that it did no more is not known.
+#[test]
+fn a_log_that_breaks_off_does_not_show_how_far_its_rank_got() {
+    let folder = tempfile::tempdir().unwrap();
+    let judged = |cut: usize| {
+        for rank in 0..3 {
+            let text: String = (0..5)
+                .map(|number| {
+                    FLAT.replace("\"rank\":3", &format!("\"rank\":{rank}"))
+                        .replace("\"coll_sn\":5", &format!("\"coll_sn\":{number}"))
+                        + "\n"
+                })
+                .collect();
+            let end = if rank == 2 { text.len() - cut } else { text.len() };
+            std::fs::write(folder.path().join(format!("{rank}.log")), &text[..end]).unwrap();
+        }
+        let files: Vec<_> = (0..3).map(|rank| folder.path().join(format!("{rank}.log"))).collect();
+        let report = nccl_stacks::answers::hang::hang(&records::read_all(&files, Keep::All, 1));
+        report.lagging.iter().flat_map(|group| group.missing_ranks.clone()).collect::<Vec<u32>>()
+    };
+    assert_eq!((judged(0), judged(10), judged(FLAT.len() + 1)), (vec![], vec![], vec![2]));
+}

@@ -21,4 +21,5 @@ mod recorder;
 mod recorder_communicators;
 mod recorder_groups;
 mod recorder_verdicts;
+mod runs;
 mod tables;

@@ -40,6 +40,8 @@ impl RecordReader for Inspector {
         while let Some(found) = objects.next(reading.bytes, reading.file)? {
             of_file.add(reading, found);
         }
+        // A process that is killed loses what it has not written yet, and that is what its rank did last.
+        reading.file.is_cut = objects.is_cut;
         Ok(())
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Objects {
     in_junk: bool,
     /// Whether the rest of a too large object is being skipped.
     is_lost: bool,
+    /// Whether the last object is cut off by the end of the file.
+    pub(super) is_cut: bool,
     /// Whether the list of objects was ended after the last of them.
     pub(super) is_list_ended: bool,
     quotes: [u64; 2],
@@ -73,6 +75,7 @@ impl Objects {
             let chunk = bytes.fill_buf()?;
             if chunk.is_empty() {
                 if !self.open.is_empty() {
+                    self.is_cut = true;
                     file.skip("records that are cut off by the end of the file", Some(self.start));
                 }
                 self.clear();

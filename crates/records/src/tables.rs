@@ -83,6 +83,20 @@ pub struct RankStatus {
     pub failed_calls: BTreeMap<(Arc<str>, u32), u64>,
     /// What is wrong with it: `unresponsive`, `considered dead`, `async error 6`, `aborted`, a word or two each.
     pub faults: Vec<String>,
+    /// How far it has made the communicator.
+    pub making: Making,
+    /// Whether a line was lost that may have been its last call of this communicator: then the absence of a call proves nothing.
+    pub is_cut: bool,
+}
+
+/// How far a rank has made a communicator, where a log says so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Making {
+    #[default]
+    Unknown,
+    Began,
+    Ended,
+    Aborted,
 }
 
 /// How many elements an all-to-all sends to each rank of its communicator, and receives from each, by place.

@@ -3,6 +3,7 @@
 use memchr::memchr;
 use memchr::memmem;
 
+use super::super::tables::Making;
 use super::super::text::{decimal, hex, pointer, signed, small};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +24,10 @@ pub(super) enum Message<'a> {
         rank: u32,
         ranks: u64,
         origin: Origin,
+        making: Making,
     },
+    /// A communicator is given up, by its pointer.
+    Abort(u64),
     Tuning {
         /// Older versions do not say it.
         function: Option<&'a [u8]>,
@@ -32,8 +36,12 @@ pub(super) enum Message<'a> {
         protocol: &'a [u8],
         channels: Option<u32>,
     },
-    /// It begins like a call, and the rest is not one.
-    Garbled,
+    /// It begins like a call, and the rest is not one. What is whole of it: the function, the number and the communicator.
+    Garbled {
+        function: &'a [u8],
+        op_count: Option<u64>,
+        comm: Option<u64>,
+    },
 }
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -114,6 +122,12 @@ impl Parser {
         Some(Found::Line(Line { process, thread, device, message }))
     }
 
+    /// Where the mark of a second line is, whose process wrote into the first.
+    pub(super) fn second_mark(&self, line: &[u8]) -> Option<usize> {
+        let is_mark = |at: &usize| line[..*at].ends_with(b" ") && line[at + NAME_OF_NCCL.len()..].starts_with(INFO);
+        self.name.find_iter(line).filter(is_mark).nth(1).map(|at| at - 1)
+    }
+
     pub(super) fn is_line(&self, line: &[u8]) -> bool {
         match self.mark(line) {
             Some((Some(before), rest)) if rest.starts_with(INFO) => origin(&line[..before]).is_some(),
@@ -147,13 +161,20 @@ fn message(text: &[u8]) -> Option<Message<'_>> {
     if let Some(at) = memchr(b':', &text[..text.len().min(NAME)]) {
         let (function, rest) = (&text[..at], &text[at + 1..]);
         if let Some(rest) = rest.strip_prefix(b" opCount ") {
-            return Some(call(function, rest).map_or(Message::Garbled, Message::Call));
+            return Some(call(function, rest).map_or_else(|| garbled(function, rest), Message::Call));
         }
         if let Some(of) = rest.strip_prefix(b" ").and_then(|rest| tuning(Some(function), rest)) {
             return Some(of);
         }
     }
     tuning(None, text).or_else(|| init(text))
+}
+
+/// What is left of a call. A word is whole if another follows it.
+fn garbled<'a>(function: &'a [u8], text: &'a [u8]) -> Message<'a> {
+    let whole = |text: &'a [u8]| Some(&text[..memchr(b' ', text)?]);
+    let comm = memmem::find(text, b" comm ").and_then(|at| whole(&text[at + b" comm ".len()..]));
+    Message::Garbled { function, op_count: whole(text).and_then(hex), comm: comm.and_then(pointer) }
 }
 
 /// `1a sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x3 [nranks=8] stream 0x4`
@@ -200,6 +221,9 @@ fn init(text: &[u8]) -> Option<Message<'_>> {
         let at = memmem::find(text, key)? + key.len();
         text[at..].split(|byte| *byte == b' ').next()
     };
+    if text.ends_with(b"Abort COMPLETE") {
+        return after(b"comm ").and_then(pointer).map(Message::Abort);
+    }
     let origin = match after(b" parent ").and_then(pointer) {
         Some(parent) => Origin::Parent {
             parent,
@@ -213,6 +237,11 @@ fn init(text: &[u8]) -> Option<Message<'_>> {
         rank: after(b" rank ").and_then(small)?,
         ranks: after(b" nranks ").and_then(decimal)?,
         origin,
+        making: match () {
+            () if text.ends_with(b"Init START") => Making::Began,
+            () if text.ends_with(b"Init COMPLETE") => Making::Ended,
+            () => Making::Unknown,
+        },
     })
 }
 
@@ -273,15 +302,22 @@ mod tests {
             message(
                 "ncclCommInitRank comm 0x56 rank 3 nranks 8 cudaDev 3 nvmlDev 3 busId 5b000 commId 0xabc - Init COMPLETE"
             ),
-            format!("{:?}", Some(Message::Init { comm: 0x56, rank: 3, ranks: 8, origin: Origin::Id(0xabc) }))
+            format!(
+                "{:?}",
+                Some(Message::Init { comm: 0x56, rank: 3, ranks: 8, origin: Origin::Id(0xabc), making: Making::Ended })
+            )
         );
-        for (rest, child) in
-            [("splitCount 2 color -1 key 0- Init START", Some(2)), ("color -1 key 0 commId 0x7 - Init COMPLETE", None)]
-        {
+        for (rest, child, making) in [
+            ("splitCount 2 color -1 key 0- Init START", Some(2), Making::Began),
+            ("color -1 key 0 commId 0x7 - Init COMPLETE", None, Making::Ended),
+        ] {
             let text =
                 format!("ncclCommSplit comm 0x57 rank 1 nranks 4 cudaDev 3 nvmlDev 3 busId 5b000 parent 0x56 {rest}");
             let origin = Origin::Parent { parent: 0x56, child, color: -1 };
-            assert_eq!(message(&text), format!("{:?}", Some(Message::Init { comm: 0x57, rank: 1, ranks: 4, origin })));
+            assert_eq!(
+                message(&text),
+                format!("{:?}", Some(Message::Init { comm: 0x57, rank: 1, ranks: 4, origin, making }))
+            );
         }
         let tuned = |channels| Message::Tuning {
             function: Some(b"AllReduce"),
@@ -301,7 +337,19 @@ mod tests {
         let older = Message::Tuning { function: None, bytes: 64, algorithm: b"1", protocol: b"2", channels: None };
         assert_eq!(message("64 Bytes -> Algo 1 proto 2 time 12.500000"), format!("{:?}", Some(older)));
         assert_eq!(message("Connected all rings"), "None");
-        assert_eq!(message("AllReduce: opCount zz sendbuff"), format!("{:?}", Some(Message::Garbled)));
+        for (text, op_count, comm) in [
+            ("AllReduce: opCount zz sendbuff", None, None),
+            ("AllReduce: opCount 1", None, None),
+            ("AllReduce: opCount 1f sendbuff 0x", Some(31), None),
+            ("AllReduce: opCount 1f comm 0x56 [nra", Some(31), Some(0x56)),
+        ] {
+            let left = Message::Garbled { function: b"AllReduce", op_count, comm };
+            assert_eq!(message(text), format!("{:?}", Some(left)), "{text}");
+        }
+        assert_eq!(
+            message("comm 0x56 rank 1 nranks 4 cudaDev 1 busId 2a000 - Abort COMPLETE"),
+            format!("{:?}", Some(Message::Abort(0x56)))
+        );
         assert!(parser.parse(b"08:35:04] NCCL INFO AllReduce: opCount 1").is_none());
         let Some(Found::Line(alone)) = parser.parse(b"[3] NCCL INFO AllReduce: opCount zz sendbuff") else { panic!() };
         assert_eq!((alone.process, alone.device), (&b"[3]"[..], Some(3)));

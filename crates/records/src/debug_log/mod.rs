@@ -8,11 +8,12 @@
 //! A job's log has more than that: NCCL's warnings (`warnings`), and what PyTorch's watchdog prints (`watchdog`).
 
 mod line;
+mod making;
 mod warnings;
 mod watchdog;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use self::warnings::Warnings;
 use self::watchdog::Watchdog;
 use super::lines;
 use super::reader::{Keep, Reading, RecordReader};
-use super::tables::{RankStatus, Records};
+use super::tables::{Making, RankStatus, Records};
 use crate::operation::{Communicator, Counts, Operation, Source};
 use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::names::collectives::{Collective, element_bytes};
@@ -65,17 +66,30 @@ impl RecordReader for DebugLog {
         let parser = Parser::new();
         let mut log = Log { keep: *keep, ..Log::default() };
         let (mut warnings, mut watchdog) = (Warnings::default(), Watchdog::default());
-        let mut garbled = (0, None);
-        let too_long = lines::for_each(*bytes, |text, offset| match parser.parse(text) {
-            None => {}
-            Some(Found::Line(line)) if line.message == Message::Garbled => {
-                garbled = (garbled.0 + 1, garbled.1.or(Some(offset)));
+        let too_long = lines::for_each(*bytes, |text, mut offset| {
+            let mut rest = text;
+            while !rest.is_empty() {
+                // A process may have written into the line of another.
+                let end = parser.second_mark(rest).and_then(|mark| log.beginning(&rest[..mark]));
+                let (text, more) = rest.split_at(end.unwrap_or(rest.len()));
+                match parser.parse(text) {
+                    None => {}
+                    Some(Found::Line(line)) => match log.line(&line) {
+                        Taken::Whole => {}
+                        Taken::Part => file.repair("calls whose lines are cut", Some(offset)),
+                        Taken::Nothing => file.skip("lines that are garbled", Some(offset)),
+                    },
+                    Some(Found::Warning(process, device, text)) => {
+                        warnings.add(&String::from_utf8_lossy(process), device, text, offset);
+                    }
+                    Some(Found::Other) => watchdog.line(text),
+                }
+                offset += text.len() as u64;
+                if !more.is_empty() {
+                    file.repair("lines that another begins in", Some(offset));
+                }
+                rest = more;
             }
-            Some(Found::Line(line)) => log.line(&line),
-            Some(Found::Warning(process, device, text)) => {
-                warnings.add(&String::from_utf8_lossy(process), device, text, offset);
-            }
-            Some(Found::Other) => watchdog.line(text),
         });
         // A job's log has what its ranks print, the watchdog's lines among them.
         if log.is_empty() && warnings.lines == 0 && watchdog.lines > 0 {
@@ -83,7 +97,6 @@ impl RecordReader for DebugLog {
         }
         file.records = log.calls + watchdog.lines + warnings.lines;
         file.skip_several("warnings of NCCL beyond the first 1,000", warnings.left_out.0, warnings.left_out.1);
-        file.skip_several("lines that are garbled", garbled.0, garbled.1);
         if log.without_init > 0 {
             let n = log.without_init;
             file.note(format!(
@@ -91,11 +104,22 @@ impl RecordReader for DebugLog {
             ));
         }
         log.finish(records);
-        watchdog.finish(records);
+        watchdog.finish(records, file);
         records.warnings.extend(warnings.all);
         file.skip_several("ends of lines that are too long", too_long?, None);
         Ok(())
     }
+
+    fn complete(&self, records: &mut Records) {
+        making::judge(records);
+    }
+}
+
+/// How much of a line is in the tables.
+enum Taken {
+    Whole,
+    Part,
+    Nothing,
 }
 
 /// How NCCL carries calls out: the algorithm, the protocol, and how many channels.
@@ -106,7 +130,11 @@ struct Comm {
     process: u32,
     /// What it is, if its making is in the log.
     made: Option<Made>,
+    making: Making,
     device: Option<u32>,
+    /// After how many calls of the log its last one is, and whether numbers show how far it got.
+    last: u64,
+    is_numbered: bool,
     /// Of one whose making is not in the log: how many ranks its calls say that it has, and how far they got, by their numbers and in all.
     ranks: Option<u64>,
     reached: u64,
@@ -161,6 +189,10 @@ struct Log {
     comms: Vec<Comm>,
     /// By process and pointer: the communicator that is there now.
     live: HashMap<(u32, u64), u32, RandomState>,
+    /// By process: the only communicator that it has had; `None` if there were several.
+    only: HashMap<u32, Option<u32>, RandomState>,
+    /// By process: after how many calls of the log a call is lost of which nothing says whose it is.
+    lost: HashMap<u32, u64, RandomState>,
     /// By thread: calls without a choice, in their order.
     waiting: Vec<VecDeque<Waiting>>,
     counts: HashMap<Alike, u64, RandomState>,
@@ -173,57 +205,106 @@ impl Log {
         self.calls == 0 && self.comms.is_empty()
     }
 
-    fn line(&mut self, line: &Line<'_>) {
+    fn line(&mut self, line: &Line<'_>) -> Taken {
         let process = self.processes.number(line.process);
         match &line.message {
             Message::Call(call) => {
                 let thread = self.threads.number(line.thread);
                 self.call(call, process, thread, line.device);
             }
-            Message::Init { comm, rank, ranks, origin } => {
+            Message::Init { comm, rank, ranks, origin, making } => {
                 let made = self.identity(process, *origin);
                 let made = made.map(|(hash, name)| Made { rank: *rank, ranks: *ranks, hash, name });
-                self.init(process, *comm, made, line.device);
+                let at = self.init(process, *comm, made, line.device);
+                self.comms[at as usize].making = *making;
+            }
+            Message::Abort(comm) => {
+                if let Some(comm) = self.live.get(&(process, *comm)) {
+                    self.comms[*comm as usize].making = Making::Aborted;
+                }
             }
             Message::Tuning { function, bytes, algorithm, protocol, channels } => {
                 let thread = self.threads.number(line.thread);
                 let choice = self.choice(algorithm, protocol, *channels);
                 self.tuned(thread, *function, *bytes, choice);
             }
-            Message::Garbled => {}
+            Message::Garbled { function, op_count, comm } => {
+                let live = comm.and_then(|comm| self.live.get(&(process, comm)).copied());
+                let comm = live.or_else(|| self.only.get(&process).copied().flatten());
+                let Some((comm, op_count)) = comm.zip(*op_count) else {
+                    self.lost.insert(process, self.calls);
+                    return Taken::Nothing;
+                };
+                let function = self.functions.number(function);
+                let call =
+                    Alike { comm, function, count: MANY, dtype: MANY, ranks: None, global_rank: None, choice: None };
+                self.keep(call, Kept { call, op_count, root: -1, stream: None });
+                return Taken::Part;
+            }
         }
+        Taken::Whole
     }
 
-    fn call(&mut self, call: &Call<'_>, process: u32, thread: u32, device: Option<u32>) {
-        let function = self.functions.number(call.function);
-        let comm = *self.live.entry((process, call.comm)).or_insert_with(|| {
-            self.comms.push(Comm { process, device, ..Comm::default() });
-            self.comms.len() as u32 - 1
-        });
-        let of = &mut self.comms[comm as usize];
+    /// Where a line begins within another, by what is before its mark: at the name of a process that has written before.
+    fn beginning(&self, before: &[u8]) -> Option<usize> {
+        let end = memchr::memchr_iter(b' ', before).rev().map(|blank| blank + 1).chain([0]);
+        let header = end.into_iter().find(|at| before[*at..].iter().filter(|byte| **byte == b':').count() > 1)?;
+        let word = before[header..].split(|byte| *byte == b' ').next()?;
+        let process = &word[..memchr::memrchr(b':', word)?];
+        let from = process.len().saturating_sub(LONGEST_NAME);
+        let name = (from..process.len()).find(|at| self.processes.numbers.contains_key(&process[*at..]))?;
+        Some(header + name).filter(|at| *at > 0)
+    }
+
+    /// Counts a call of a communicator, and keeps it as long as it is among the last.
+    fn keep(&mut self, alike: Alike, kept: Kept) {
         self.calls += 1;
+        let of = &mut self.comms[alike.comm as usize];
         if of.made.is_none() {
             self.without_init += 1;
             of.calls += 1;
-            of.reached = of.reached.max(call.op_count);
-            of.ranks = of.ranks.or(call.ranks);
+            of.reached = of.reached.max(kept.op_count);
+            of.ranks = of.ranks.or(kept.call.ranks);
         }
-        let Call { op_count, count, dtype, root, ranks, stream, global_rank, .. } = *call;
-        let call_of = Alike { comm, function, count, dtype, ranks, global_rank, choice: None };
-        let is_many = self.counts.len() >= SIZES && !self.counts.contains_key(&call_of);
-        let alike = Alike { count: if is_many { MANY } else { count }, ..call_of };
+        if of.making == Making::Began {
+            of.making = Making::Ended;
+        }
+        of.last = self.calls;
+        of.is_numbered |= kept.op_count > 0;
         *self.counts.entry(alike).or_default() += 1;
-        let number = of.before + of.kept.len() as u64;
-        of.kept.push_back(Kept { call: call_of, op_count, root, stream });
+        of.kept.push_back(kept);
         if let Some(last) = self.keep.of_logs() {
             while of.kept.len() > last {
                 of.kept.pop_front();
                 of.before += 1;
             }
         }
+    }
+
+    fn new_comm(&mut self, process: u32, comm: Comm) -> u32 {
+        let at = self.comms.len() as u32;
+        self.comms.push(comm);
+        self.only.entry(process).and_modify(|only| *only = None).or_insert(Some(at));
+        at
+    }
+
+    fn call(&mut self, call: &Call<'_>, process: u32, thread: u32, device: Option<u32>) {
+        let function = self.functions.number(call.function);
+        let comm = self.live.get(&(process, call.comm)).copied().unwrap_or_else(|| {
+            let comm = self.new_comm(process, Comm { process, device, ..Comm::default() });
+            self.live.insert((process, call.comm), comm);
+            comm
+        });
+        let Call { op_count, count, dtype, root, ranks, stream, global_rank, .. } = *call;
+        let call_of = Alike { comm, function, count, dtype, ranks, global_rank, choice: None };
+        let is_many = self.counts.len() >= SIZES && !self.counts.contains_key(&call_of);
+        let alike = Alike { count: if is_many { MANY } else { count }, ..call_of };
+        let of = &self.comms[comm as usize];
+        let number = of.before + of.kept.len() as u64;
+        let of_ranks = ranks.or(of.made.as_ref().map(|made| made.ranks));
+        self.keep(alike, Kept { call: call_of, op_count, root, stream });
         // NCCL makes no choice for these.
-        let is_alone = ranks.or(of.made.as_ref().map(|made| made.ranks)) == Some(1);
-        if is_alone || count == 0 || matches!(call.function, b"Send" | b"Recv") {
+        if of_ranks == Some(1) || count == 0 || matches!(call.function, b"Send" | b"Recv") {
             return;
         }
         let thread = thread as usize;
@@ -252,15 +333,17 @@ impl Log {
         (parent.len() < LONGEST_NAME).then(|| (None, Some(format!("child{child} of {parent}, color {color}"))))
     }
 
-    fn init(&mut self, process: u32, pointer: u64, made: Option<Made>, device: Option<u32>) {
-        let known = self.live.get(&(process, pointer)).map(|comm| &mut self.comms[*comm as usize]);
+    fn init(&mut self, process: u32, pointer: u64, made: Option<Made>, device: Option<u32>) -> u32 {
+        let at = self.live.get(&(process, pointer)).copied();
+        let known = at.map(|at| (at, &mut self.comms[at as usize]));
         // It is printed at the beginning and at the end of the making.
-        if let Some(known) = known.filter(|known| known.made.is_none() || known.made == made) {
+        if let Some((at, known)) = known.filter(|(_, known)| known.made.is_none() || known.made == made) {
             (known.made, known.device) = (made, device);
-            return;
+            return at;
         }
-        self.comms.push(Comm { process, made, device, ..Comm::default() });
-        self.live.insert((process, pointer), self.comms.len() as u32 - 1);
+        let at = self.new_comm(process, Comm { process, made, device, ..Comm::default() });
+        self.live.insert((process, pointer), at);
+        at
     }
 
     /// Gives a choice to the oldest call of the thread that is of that function and size and has none: of a group all calls come first, and
@@ -319,7 +402,15 @@ impl Log {
         let names = self.functions.names.iter();
         let functions: Vec<(Arc<str>, Option<Collective>)> =
             names.map(|name| records.collective(&String::from_utf8_lossy(name))).collect();
-        let comms: Vec<Option<usize>> = self.comms.iter().map(|comm| status(comm, &self.processes, records)).collect();
+        let has_peers: HashSet<u32> =
+            self.counts.keys().filter(|of| is_of_two(&functions, of)).map(|of| of.comm).collect();
+        let mut comms: Vec<Option<usize>> = Vec::with_capacity(self.comms.len());
+        for (at, comm) in (0_u32..).zip(&self.comms) {
+            // Numbers after the lost call show that it was not the last, unless calls have to be counted.
+            let counts = !comm.is_numbered || has_peers.contains(&at);
+            let is_cut = self.lost.get(&comm.process).is_some_and(|lost| comm.last <= *lost || counts);
+            comms.push(status(comm, is_cut, &self.processes, records));
+        }
         let mut counts: Vec<(Alike, u64)> = self.counts.drain().filter(|(_, count)| *count > 0).collect();
         counts.sort_unstable();
         let operation = |of: &Alike, count: Option<u64>, records: &mut Records| {
@@ -347,10 +438,10 @@ impl Log {
             records.calls.push((operation, count));
         }
         for Kept { call, op_count, root, stream } in self.comms.iter().flat_map(|comm| &comm.kept) {
-            let operation = operation(call, Some(call.count), records);
+            let operation = operation(call, Some(call.count).filter(|count| *count != MANY), records);
             records.push(Operation {
                 sequence: i64::try_from(*op_count).ok(),
-                peer: functions[call.function as usize].1.filter(|of| has_peer(*of)).map(|_| *root),
+                peer: functions[call.function as usize].1.filter(|of| *root >= 0 && has_peer(*of)).map(|_| *root),
                 stream_handle: *stream,
                 ..operation
             });
@@ -360,18 +451,20 @@ impl Log {
 
 /// Adds the communicator, and which process its rank is. Of one whose making is not in the log the rank is unknown, but not how many ranks it has, and
 /// how many calls the process made.
-fn status(comm: &Comm, processes: &Names, records: &mut Records) -> Option<usize> {
+fn status(comm: &Comm, is_cut: bool, processes: &Names, records: &mut Records) -> Option<usize> {
     let process = processes.names.get(comm.process as usize).map(|name| String::from_utf8_lossy(name));
     let (host, pid) = process.map_or((None, None), |process| host_and_pid(&process));
     let device = comm.device.map(i64::from);
-    let of_process = RankStatus { source: Source::DEBUG_LOG, host, pid, device, ..RankStatus::default() };
+    let making = comm.making;
+    let of_process =
+        RankStatus { source: Source::DEBUG_LOG, host, pid, device, making, is_cut, ..RankStatus::default() };
     let (known, place, last_enqueued) = match &comm.made {
         Some(Made { rank, ranks, hash, name }) => {
             let known = Communicator { hash: *hash, name: name.clone(), size: Some(*ranks), ..Communicator::default() };
             (known, Some(*rank), None)
         }
         None => {
-            let size = Some(comm.ranks.filter(|_| comm.calls > 0)?);
+            let size = Some(comm.ranks.filter(|_| comm.calls > 0 && !is_cut)?);
             // NCCL from 2.27 on may print `opCount 0` in every line.
             let calls = if comm.reached > 0 { comm.reached.saturating_add(1) } else { comm.calls };
             let known = Communicator { size, name: Some(UNMADE.to_owned()), ..Communicator::default() };
@@ -389,6 +482,10 @@ fn host_and_pid(process: &str) -> (Option<String>, Option<i64>) {
     let is_of_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_');
     let name = host.rsplit(|letter| !is_of_name(letter)).next().filter(|name| !name.is_empty());
     (Some(name.unwrap_or(host).to_owned()), pid.parse().ok())
+}
+
+fn is_of_two(functions: &[(Arc<str>, Option<Collective>)], of: &Alike) -> bool {
+    functions[of.function as usize].1.is_some_and(Collective::is_point_to_point)
 }
 
 fn has_peer(collective: Collective) -> bool {

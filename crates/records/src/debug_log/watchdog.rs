@@ -4,14 +4,16 @@
 //! WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=9801523, NumelOut=9801523, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.` says in
 //! which operation a rank waits. `… last enqueued NCCL work: 811, last completed NCCL work: 807.` says how far it got; ranks that did not time out print it
 //! when another asks for a dump. `[rank1]` is the rank of the job, and the rank in the brackets that within the process group. Older versions name no group
-//! in the first line, and the oldest in none.
+//! in the first line, and the oldest in none. A job that is restarted goes on with the same log: its last run counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::file::RecordFile;
 use super::super::tables::{RankStatus, Records};
 use super::super::text::contains;
 use crate::operation::{Communicator, Operation, Source, State};
 use nccl_stacks_trace::id::RankId;
+use nccl_stacks_trace::time::{Ns, Window};
 
 /// The longest text of an operation that is read.
 const LONGEST: usize = 4096;
@@ -45,10 +47,20 @@ struct Reached {
     completed: Option<i64>,
 }
 
+/// After a timeout the processes end within minutes: what a rank says so much later is of another run.
+const RESTART: Ns = Ns(3600 * 1_000_000_000);
+
+struct Line {
+    whose: Whose,
+    timeout: Option<Timeout>,
+    reached: Option<Reached>,
+    /// Since the beginning of a year.
+    time: Option<Ns>,
+}
+
 #[derive(Default)]
 pub(super) struct Watchdog {
-    timeouts: Vec<(Whose, Timeout)>,
-    reached: BTreeMap<Whose, Reached>,
+    all: Vec<Line>,
     pub(super) lines: u64,
 }
 
@@ -56,23 +68,67 @@ impl Watchdog {
     pub(super) fn line(&mut self, line: &[u8]) {
         let has_timeout = contains(line, "collective operation timeout: WorkNCCL(");
         let has_reached = contains(line, "ast enqueued NCCL work: ");
-        if !(has_timeout || has_reached) || self.timeouts.len() + self.reached.len() >= MOST {
+        if !(has_timeout || has_reached) || self.all.len() >= MOST {
             return;
         }
         let text = String::from_utf8_lossy(&line[..line.len().min(LONGEST)]);
         let Some(whose) = whose(&text) else { return };
         let (timeout, reached) = (timeout(&text), reached(&text));
-        self.lines += u64::from(timeout.is_some() || reached.is_some());
-        if let Some(timeout) = timeout {
-            self.timeouts.push((whose.clone(), timeout));
-        }
-        if let Some(reached) = reached {
-            let known = self.reached.entry(whose).or_insert(reached);
-            *known = Reached { at: reached.at.or(known.at), ..reached };
+        if timeout.is_some() || reached.is_some() {
+            self.lines += 1;
+            self.all.push(Line { whose, timeout, reached, time: time(&text) });
         }
     }
 
-    pub(super) fn finish(self, records: &mut Records) {
+    /// Leaves the lines of the last run; of those of one run none goes down, and no rank says anything hours after it timed out.
+    fn last_run(&mut self) -> usize {
+        let mut time = None;
+        // Logs of ranks may follow each other, each with all runs.
+        self.all.sort_by_cached_key(|line| {
+            time = line.time.or(time);
+            time
+        });
+        let rank = |line: &Line| (line.whose.rank, line.whose.rank.map_or(line.whose.place, |_| None));
+        let last_of: BTreeMap<_, usize> = self.all.iter().enumerate().map(|(at, line)| (rank(line), at)).collect();
+        let (mut from, mut end) = (0, None);
+        let mut known: BTreeMap<&Whose, Reached> = BTreeMap::new();
+        let mut ranks = BTreeSet::new();
+        for (at, line) in self.all.iter().enumerate() {
+            let is_later = line.time.zip(end).is_some_and(|(time, end): (Ns, Ns)| time - end >= RESTART);
+            let is_less = line
+                .reached
+                .zip(known.get(&line.whose))
+                .is_some_and(|(now, before)| now.enqueued < before.enqueued || now.completed < before.completed);
+            if is_less || is_later && ranks.iter().any(|rank| last_of[rank] >= at) {
+                // Its timeout comes before how far it got.
+                let own = self.all[from..at].iter().rev();
+                from = at - own.take_while(|of| of.reached.is_none() && rank(of) == rank(line)).count();
+                known.clear();
+                ranks.clear();
+            }
+            end = line.time.or(end);
+            ranks.insert(rank(line));
+            known.extend(line.reached.map(|reached| (&line.whose, reached)));
+        }
+        self.all.drain(..from).count()
+    }
+
+    pub(super) fn finish(mut self, records: &mut Records, file: &mut RecordFile) {
+        let earlier = self.last_run();
+        if earlier > 0 {
+            file.note(format!("{earlier} lines of the watchdog are of earlier runs of the job, and are left out"));
+        }
+        let times = self.all.iter().filter_map(|line| line.time);
+        file.said = times.map(|time| Window { start: time, end: time }).reduce(Window::around);
+        let mut timeouts: Vec<(Whose, Timeout)> = Vec::new();
+        let mut all_reached: BTreeMap<Whose, Reached> = BTreeMap::new();
+        for Line { whose, timeout, reached, .. } in self.all {
+            timeouts.extend(timeout.map(|timeout| (whose.clone(), timeout)));
+            if let Some(reached) = reached {
+                let known = all_reached.entry(whose).or_insert(reached);
+                *known = Reached { at: reached.at.or(known.at), ..reached };
+            }
+        }
         // A line without a group is of the group in which its rank waits in an operation of that number.
         let group_of = |whose: &Whose, sequence: i64| -> Group {
             let is_it = |(of, reached): &(&Whose, &Reached)| {
@@ -81,10 +137,10 @@ impl Watchdog {
                     && reached.enqueued.is_some_and(|enqueued| enqueued >= sequence);
                 is_rank && of.group.is_some() && (reached.at == Some(sequence) || waits)
             };
-            self.reached.iter().find(is_it).and_then(|(of, _)| of.group.clone())
+            all_reached.iter().find(is_it).and_then(|(of, _)| of.group.clone())
         };
         let mut seen: BTreeSet<(Whose, i64)> = BTreeSet::new();
-        for (whose, timeout) in &self.timeouts {
+        for (whose, timeout) in &timeouts {
             let group = whose.group.clone().or_else(|| group_of(whose, timeout.sequence));
             let whose = Whose { group, ..whose.clone() };
             if !seen.insert((whose.clone(), timeout.sequence)) {
@@ -104,7 +160,7 @@ impl Watchdog {
             };
             records.push(operation);
         }
-        for (whose, reached) in self.reached {
+        for (whose, reached) in all_reached {
             let communicator = Some(records.communicator(communicator(&whose.group)));
             records.rank_status.push(RankStatus {
                 source: Source::WATCHDOG,
@@ -117,6 +173,21 @@ impl Watchdog {
             });
         }
     }
+}
+
+/// When a line was written: `[E626 06:24:44.903881911 …`, a letter, the month and the day. The year is not there.
+fn time(text: &str) -> Option<Ns> {
+    let of = |rest: &str| {
+        let (day, rest) = rest.split_once(' ')?;
+        let (month, day) = day.split_at_checked(day.len().checked_sub(2)?)?;
+        let numbers: Vec<i64> = rest.get(..8)?.split(':').map_while(|part| part.parse().ok()).collect();
+        let [hour, minute, second] = numbers[..] else { return None };
+        // Months of equal length: only hours are compared.
+        let days = month.parse::<i64>().ok()?.checked_mul(31)?.checked_add(day.parse().ok()?)?;
+        let seconds = days.checked_mul(86_400)?.checked_add(hour * 3600 + minute * 60 + second)?;
+        seconds.checked_mul(1_000_000_000).map(Ns)
+    };
+    text.split("[E").skip(1).find_map(of)
 }
 
 fn communicator(group: &Group) -> Communicator {
