@@ -41,7 +41,7 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
         return Err(Stop::NotFound(without_ranks(&records)));
     }
     if report.calls == 0 {
-        return Err(Stop::NotFound("Nothing found: the records have no times.".to_owned()));
+        return Err(Stop::NotFound(without_times(&records)));
     }
     let is_open =
         |of: &Operation| of.source == Source::FLIGHT_RECORDER && matches!(of.state, State::Scheduled | State::Started);
@@ -66,6 +66,17 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
     let mut completeness = Completeness::default();
     completeness.ranks.extend(&report.ranks_here);
     Stop::if_incomplete(Ok(()), &completeness, args.expect).map(|()| None)
+}
+
+/// Which times are missing, and how to record them.
+fn without_times(records: &Records) -> String {
+    let has_lengths = |of: &Operation| of.source == Source::INSPECTOR && of.duration.is_some();
+    match records.operations.iter().any(has_lengths) {
+        true => "Nothing found: these records (NCCL Inspector) say how long operations took, and not when. With NCCL_INSPECTOR_DUMP_VERBOSE=1 the next \
+                 ones say both."
+            .to_owned(),
+        false => "Nothing found: the records have no times.".to_owned(),
+    }
 }
 
 /// Why the ranks are unknown, and how to provide them.

@@ -196,4 +196,16 @@ fn a_log_of_a_restarted_job_has_several_timeouts() {
             "{said}"
         );
     }
+    // The same in two files, in a folder each or in one.
+    for [earlier, newest] in [["a/log", "b/log"], ["a.log", "b.log"]] {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, lines) in [(earlier, &first), (newest, &later)] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, lines.concat()).unwrap();
+        }
+        let (answer, said) = hang(folder.path());
+        assert!(answer.starts_with("The job hangs on rank 3: it did not enqueue"), "{answer}");
+        assert!(said.contains("There are 2 runs. This is run 2, the newest"), "{said}");
+    }
 }

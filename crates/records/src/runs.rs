@@ -25,6 +25,9 @@ const RESTART: Ns = Ns(1_000_000_000);
 /// The same, where a rank is known by its place in a communicator alone: groups of one size may do nothing for seconds.
 const RESTART_BY_PLACE: Ns = Ns(10_000_000_000);
 
+/// The same of a log that has nothing but timeouts: its processes end within minutes after the first.
+pub(super) const RESTART_OF_LOG: Ns = Ns(3600 * 1_000_000_000);
+
 /// No clocks of a job differ by so much, nor its time zones.
 const A_DAY: Ns = Ns(20 * 3600 * 1_000_000_000);
 
@@ -160,15 +163,19 @@ impl Facts {
         if !self.processes.is_empty() && !other.processes.is_empty() {
             return !self.processes.is_disjoint(&other.processes);
         }
-        let is_at_once = self.span.zip(other.span).is_none_or(|(one, other)| overlap(one, other));
+        let is_local_time = self.is_local_time && other.is_local_time;
+        let is_at_once = self.span.zip(other.span).is_none_or(|(one, other)| match is_local_time {
+            true => overlap(longer(one, RESTART_OF_LOG), longer(other, RESTART_OF_LOG)),
+            false => overlap(one, other),
+        });
+        if is_local_time {
+            return is_at_once;
+        }
         is_at_once || self.folder == other.folder
     }
 
     /// Whether two files may be of one time. Without ranks of the job that they are not takes other processes, and more time.
     fn may_be_at_once(&self, other: &Facts) -> bool {
-        if self.is_local_time != other.is_local_time {
-            return true;
-        }
         let has_ranks = !(self.ranks.is_empty() || other.ranks.is_empty());
         let are_other_processes =
             !(self.processes.is_empty() || other.processes.is_empty()) && self.processes.is_disjoint(&other.processes);
@@ -338,7 +345,9 @@ fn apart(facts: &[Facts], of_files: &[Records]) -> Vec<RecordedRun> {
         let touches = |group: &Vec<usize>| {
             group.iter().any(|of| {
                 let (is_one_day, of) = (days[*of] == days[at], &facts[*of]);
-                !own.hashes.is_disjoint(&of.hashes)
+                let is_one_clock = own.is_local_time == of.is_local_time;
+                !is_one_clock
+                    || !own.hashes.is_disjoint(&of.hashes)
                     || is_one_day && (own.may_be_at_once(of) || !own.named.is_disjoint(&of.named))
             })
         };
@@ -372,7 +381,7 @@ fn days(facts: &[Facts], of_files: &[Records]) -> Vec<usize> {
     let mut order: Vec<(Window, usize)> = facts
         .iter()
         .enumerate()
-        .filter(|(_, of)| !of.ranks.is_empty())
+        .filter(|(_, of)| !(of.ranks.is_empty() || of.is_local_time))
         .filter_map(|(at, of)| Some((of.span?, at)))
         .collect();
     order.sort_by_key(|(span, at)| (span.start, *at));

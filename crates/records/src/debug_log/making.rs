@@ -15,7 +15,7 @@ pub(super) fn judge(records: &mut Records) {
             by_communicator.entry(communicator).or_default().insert(place, at);
         }
     }
-    let mut faults: Vec<RankStatus> = Vec::new();
+    let (mut faults, mut notes): (Vec<RankStatus>, usize) = (Vec::new(), 0);
     for (communicator, ranks) in by_communicator {
         let of = |making: Making| -> Vec<(u32, &RankStatus)> {
             let all = ranks.iter().map(|(rank, at)| (*rank, &records.rank_status[*at]));
@@ -25,6 +25,10 @@ pub(super) fn judge(records: &mut Records) {
         let name = known.hash.map_or_else(|| known.name.clone().unwrap_or_default(), |hash| format!("{hash:#x}"));
         let (began, ended) = (of(Making::Began), of(Making::Ended));
         if let ([(_, first), ..], []) = (&began[..], &ended[..]) {
+            notes += 1;
+            if notes > NOTED {
+                continue;
+            }
             let (size, file) = (known.size.unwrap_or(0), first.file as usize);
             let began: Vec<u32> = began.iter().map(|(rank, _)| *rank).collect();
             let silent: Vec<u32> = (0..size.min(MOST) as u32).filter(|rank| !ranks.contains_key(rank)).collect();
@@ -56,6 +60,9 @@ pub(super) fn judge(records: &mut Records) {
 fn named(several: &[u32]) -> String {
     format!("rank{} {}", if several.len() == 1 { "" } else { "s" }, ranges(several))
 }
+
+/// So many communicators are named that no rank has made.
+const NOTED: usize = 4;
 
 /// So many ranks are looked for by name: a damaged log may say any size.
 const MOST: u64 = 1 << 16;

@@ -44,6 +44,9 @@ const MANY: u64 = u64::MAX;
 /// The longest name of a communicator. Children of children have long names, and a damaged log could nest them without end.
 const LONGEST_NAME: usize = 256;
 
+/// So many words may be between the process of a line and NCCL's mark: a device and a time.
+const HEADER: usize = 4;
+
 /// What communicators are called whose making is not in the log. Which of those of several processes are one, nothing says.
 const UNMADE: &str = "not made in the log";
 
@@ -247,8 +250,8 @@ impl Log {
 
     /// Where a line begins within another, by what is before its mark: at the name of a process that has written before.
     fn beginning(&self, before: &[u8]) -> Option<usize> {
-        let end = memchr::memchr_iter(b' ', before).rev().map(|blank| blank + 1).chain([0]);
-        let header = end.into_iter().find(|at| before[*at..].iter().filter(|byte| **byte == b':').count() > 1)?;
+        let mut words = memchr::memchr_iter(b' ', before).rev().map(|blank| blank + 1).chain([0]).take(HEADER);
+        let header = words.find(|at| before[*at..].iter().filter(|byte| **byte == b':').count() > 1)?;
         let word = before[header..].split(|byte| *byte == b' ').next()?;
         let process = &word[..memchr::memrchr(b':', word)?];
         let from = process.len().saturating_sub(LONGEST_NAME);

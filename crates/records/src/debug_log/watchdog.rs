@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::file::RecordFile;
+use super::super::runs::RESTART_OF_LOG;
 use super::super::tables::{RankStatus, Records};
 use super::super::text::contains;
 use crate::operation::{Communicator, Operation, Source, State};
@@ -46,9 +47,6 @@ struct Reached {
     enqueued: Option<i64>,
     completed: Option<i64>,
 }
-
-/// After a timeout the processes end within minutes: what a rank says so much later is of another run.
-const RESTART: Ns = Ns(3600 * 1_000_000_000);
 
 struct Line {
     whose: Whose,
@@ -94,7 +92,7 @@ impl Watchdog {
         let mut known: BTreeMap<&Whose, Reached> = BTreeMap::new();
         let mut ranks = BTreeSet::new();
         for (at, line) in self.all.iter().enumerate() {
-            let is_later = line.time.zip(end).is_some_and(|(time, end): (Ns, Ns)| time - end >= RESTART);
+            let is_later = line.time.zip(end).is_some_and(|(time, end): (Ns, Ns)| time - end >= RESTART_OF_LOG);
             let is_less = line
                 .reached
                 .zip(known.get(&line.whose))
