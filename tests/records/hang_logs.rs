@@ -202,6 +202,11 @@ fn lines_that_are_cut_or_glued_blame_nobody() {
     let other_comm = log(&[(2, &[])]).replace("0x5600", "0x7700").replace("0xabcd", "0xef");
     let (head, tail) = whole.rsplit_once("0x7f recvbuff").unwrap();
     let cut = |end: &str| format!("{whole}{}", &last[..last.find(end).unwrap()]);
+    let coll_only = cut("recvbuff")
+        .lines()
+        .filter(|line| !line.contains("Init"))
+        .fold(String::new(), |all, line| all + line + "\n");
+    assert!(records(coll_only, Keep::All).calls.iter().map(|(_, count)| count).sum::<u64>() == 15, "whose the last is");
     // As it is, rank 2 lags. With a part of its last line that has the number, it does not; and without, nothing says how far it is.
     for (text, lagging, is_known) in [
         (whole.clone(), &[2][..], true),
@@ -260,6 +265,15 @@ fn communicators_that_are_not_made_are_reported() {
             None,
         ),
         (format!("{all}{}", aborted(1)), Some("rank 1 has aborted communicator 0xabcd"), None),
+        // Another communicator at its place: nothing says what became of the first.
+        (
+            format!(
+                "{all}{}",
+                made(2, "START").replace("0xabcd", "0xef") + &made(2, "COMPLETE").replace("0xabcd", "0x12")
+            ),
+            None,
+            None,
+        ),
         // A job that ends gives up all.
         (format!("{all}{}", (0..4).map(aborted).collect::<String>()), None, None),
     ] {

@@ -233,7 +233,10 @@ impl Log {
             }
             Message::Garbled { function, op_count, comm } => {
                 let live = comm.and_then(|comm| self.live.get(&(process, comm)).copied());
-                let comm = live.or_else(|| self.only.get(&process).copied().flatten());
+                // One that is not made in the log may not be the only one.
+                let only = self.only.get(&process).copied().flatten();
+                let only = only.filter(|comm| self.comms[*comm as usize].made.is_some());
+                let comm = live.or(only);
                 let Some((comm, op_count)) = comm.zip(*op_count) else {
                     self.lost.insert(process, self.calls);
                     return Taken::Nothing;
@@ -343,6 +346,10 @@ impl Log {
         if let Some((at, known)) = known.filter(|(_, known)| known.made.is_none() || known.made == made) {
             (known.made, known.device) = (made, device);
             return at;
+        }
+        // Nothing says what became of the one that was there.
+        if let Some(at) = at {
+            self.comms[at as usize].making = Making::Unknown;
         }
         let at = self.new_comm(process, Comm { process, made, device, ..Comm::default() });
         self.live.insert((process, pointer), at);

@@ -86,17 +86,22 @@ impl Watchdog {
             time = line.time.or(time);
             time
         });
-        let rank = |line: &Line| (line.whose.rank, line.whose.rank.map_or(line.whose.place, |_| None));
+        // Groups number their ranks alike, and lines without a group may be of any.
+        fn rank(line: &Line) -> (Option<u32>, Option<&Whose>) {
+            (line.whose.rank, Some(&line.whose).filter(|of| of.rank.is_none()))
+        }
+        let is_known = |line: &&Line| line.whose.rank.is_some() && line.whose.group.is_some();
         let last_of: BTreeMap<_, usize> = self.all.iter().enumerate().map(|(at, line)| (rank(line), at)).collect();
         let (mut from, mut end) = (0, None);
         let mut known: BTreeMap<&Whose, Reached> = BTreeMap::new();
         let mut ranks = BTreeSet::new();
         for (at, line) in self.all.iter().enumerate() {
             let is_later = line.time.zip(end).is_some_and(|(time, end): (Ns, Ns)| time - end >= RESTART_OF_LOG);
-            let is_less = line
-                .reached
-                .zip(known.get(&line.whose))
-                .is_some_and(|(now, before)| now.enqueued < before.enqueued || now.completed < before.completed);
+            let is_lower = |(now, before): (Option<i64>, Option<i64>)| now.zip(before).is_some_and(|(a, b)| a < b);
+            let reached = Some(line).filter(is_known).and_then(|line| line.reached);
+            let is_less = reached.zip(known.get(&line.whose)).is_some_and(|(now, before)| {
+                [(now.enqueued, before.enqueued), (now.completed, before.completed)].into_iter().any(is_lower)
+            });
             if is_less || is_later && ranks.iter().any(|rank| last_of[rank] >= at) {
                 // Its timeout comes before how far it got.
                 let own = self.all[from..at].iter().rev();
@@ -106,7 +111,7 @@ impl Watchdog {
             }
             end = line.time.or(end);
             ranks.insert(rank(line));
-            known.extend(line.reached.map(|reached| (&line.whose, reached)));
+            known.extend(reached.map(|reached| (&line.whose, reached)));
         }
         self.all.drain(..from).count()
     }
