@@ -137,6 +137,12 @@ impl Processes {
         self.all.get(*self.of_rank.get(&rank)?)
     }
 
+    /// The number of the process at a place of a communicator, if host, process and GPU are of no other rank.
+    pub(crate) fn identity(&self, source: Source, position: usize, place: u32) -> Option<usize> {
+        let at = *self.of_place.get(&(source, position, place))?;
+        self.all[at].is_unique.then_some(at)
+    }
+
     /// The process at a place of a communicator.
     pub(crate) fn at(&self, source: Source, position: usize, place: u32) -> Option<&Process> {
         self.all.get(*self.of_place.get(&(source, position, place))?)

@@ -19,6 +19,9 @@ use crate::records::{RankStatus, Records};
 /// size.
 const MOST_RANKS: u32 = 1 << 20;
 
+/// What PyTorch calls the group of all ranks of a job.
+const WHOLE: &str = "default_pg";
+
 /// A group and how it is named.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -143,6 +146,14 @@ impl RecordedGroups {
             let size = communicators.get(Some(*number)).and_then(|of| u32::try_from(of.size?).ok());
             if let Some((size, rest)) = size.and_then(|size| Some((size, room.checked_sub(size)?))) {
                 (group.name.ranks, room) = ((0..size).collect(), rest);
+            }
+        }
+        // The watchdog does not say which ranks the group of the whole job has: all up to the last that is seen.
+        let last = ranks.keys().next_back().copied().filter(|last| *last < MOST_RANKS);
+        for ((_, number), group) in found.iter_mut().filter(|((source, _), _)| *source == Source::WATCHDOG) {
+            let description = communicators.get(Some(*number)).and_then(|of| of.description.as_deref());
+            if description == Some(WHOLE) && group.is_global && group.name.ranks.is_empty() {
+                group.name.ranks = last.map_or(Vec::new(), |last| (0..=last).collect());
             }
         }
         let mut all: Vec<RecordedGroup> = found.into_values().collect();

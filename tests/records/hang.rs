@@ -285,6 +285,10 @@ fn sends_and_receives_are_paired_in_both_directions() {
     assert_eq!((&sends.culprits[..], shows(&sends.hung[0], EvidenceKind::NoReceive)), (&[2][..], true));
     let receives = of_all([&[], &[], &[("3", "recv 1<-0", 1, "started")], &[]]);
     assert_eq!((&receives.culprits[..], shows(&receives.hung[0], EvidenceKind::NoSend)), (&[0][..], true));
+    // Rank 2 has no dump, and no other group: who waits for it is said.
+    let pipeline: &[Op] = &[("3", "send 0->1", 1, "started")];
+    let report = of_dumps(&[dump(0, pipeline)]);
+    assert_eq!((report.outcome, &report.ranks_without_records[..]), (Outcome::Unclear, &[2][..]));
     // Both receive first.
     let circle = of_all([&[("3", "recv 0<-1", 1, "started")], &[], &[("3", "recv 1<-0", 1, "started")], &[]]);
     assert_eq!((circle.culprits.len(), &circle.circle[..]), (0, &[0, 2][..]));
@@ -427,6 +431,11 @@ fn what_has_ended_everywhere_is_no_hang() {
     let done: &[Op] = &[("0", "all_reduce", 5, "completed")];
     let report = of_all([done, done, done, done]);
     assert_eq!((report.outcome, report.hung.len(), report.rank_count), (Outcome::Clear, 0, 4));
+    // What a rank without a dump did is unknown, and others may wait for it that left none, too.
+    let report = of_dumps(&[dump(0, done), dump(1, done), dump(2, done)]);
+    assert_eq!((report.outcome, &report.ranks_without_records[..]), (Outcome::Unclear, &[3][..]));
+    let said = nccl_stacks::answers::hang::document::verdict(&report);
+    assert!(said.ends_with("there are no records of rank 3: it may wait, or be what others wait for."), "{said}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nccl_stacks::answers::OnPage;
 use nccl_stacks::answers::hang::document::HangAnswer;
-use nccl_stacks::answers::hang::{EvidenceKind, HangReport, Outcome};
+use nccl_stacks::answers::hang::{CellState, EvidenceKind, HangReport, Outcome};
 use nccl_stacks::document::{Answer, Form, Screen};
 use serde_json::{Value, json};
 
@@ -122,6 +122,116 @@ fn groups_of_one_name_have_letters_of_their_own() {
     let report = of_dumps(&dumps);
     let text = text(&report, None);
     assert!(text.contains("A  tp 1, ranks 0 and 1") && text.contains("B  tp 1, ranks 2 and 3"), "{text}");
+}
+
+/// What is said of the first open operation, by what each rank has.
+#[test]
+fn what_is_open_is_said_with_what_is_known() {
+    let of = |state: &'static str| -> [Op; 1] { [("0", "all_reduce", 5, state)] };
+    for (last, said) in [
+        ("started", "This may be a slow or broken link, or a running job."),
+        (
+            "scheduled",
+            "It has begun on ranks 0-2, and not on rank 3, where something before it may be stuck on the GPU; or the job runs.",
+        ),
+    ] {
+        let report = of_all([&of("started"), &of("started"), &of("started"), &of(last)]);
+        has(&nccl_stacks::answers::hang::document::verdict(&report), said);
+    }
+    let report = of_all([&of("scheduled"), &of("scheduled"), &of("scheduled"), &of("scheduled")]);
+    has(&nccl_stacks::answers::hang::document::verdict(&report), "or a running job.");
+}
+
+/// Ranks 0 and 1 share group 1, ranks 0 and 2 group 3; group 4 is of ranks 1 and 2. Each has started one of its two groups.
+#[test]
+fn three_groups_in_other_orders_are_a_circle() {
+    let circle = |states: [&'static str; 6]| {
+        let calls: [(u32, [(&str, &str); 2]); 3] = [
+            (0, [("1", states[0]), ("3", states[1])]),
+            (1, [("4", states[2]), ("1", states[3])]),
+            (2, [("3", states[4]), ("4", states[5])]),
+        ];
+        let of_rank = |(rank, calls): (u32, [(&str, &str); 2])| {
+            let entries = calls.iter().enumerate().map(|(at, (group, state))| {
+                json!({"record_id": at, "process_group": [group, "g"], "collective_seq_id": 1, "profiling_name": "nccl:all_reduce",
+                    "time_created_ns": 1 + at, "state": state, "input_sizes": [[8]], "output_sizes": [[8]]})
+            });
+            let groups =
+                [("1", [0, 1]), ("3", [0, 2]), ("4", [1, 2])].into_iter().filter(|(_, ranks)| ranks.contains(&rank));
+            let groups =
+                groups.map(|(name, ranks)| (name.to_owned(), json!({"name": name, "desc": "g", "ranks": ranks})));
+            let groups: serde_json::Map<String, Value> = groups.collect();
+            json!({"version": "2.10", "rank": rank, "pg_config": groups, "entries": entries.collect::<Vec<Value>>()})
+        };
+        of_dumps(&calls.map(of_rank))
+    };
+    let said = "most likely because ranks 0-2 wait for each other: they call 3 groups in different orders.";
+    // Without timing nothing is ever started.
+    for states in [["started", "scheduled"].repeat(3), vec!["scheduled"; 6]] {
+        let report = circle(states.try_into().unwrap());
+        assert_eq!((report.outcome, &report.circle[..]), (Outcome::Hung, &[0, 1, 2][..]));
+        has(&nccl_stacks::answers::hang::document::verdict(&report), said);
+    }
+    // On rank 2 nothing has begun, so that no circle is seen.
+    let report = circle(["started", "scheduled", "started", "scheduled", "scheduled", "scheduled"]);
+    assert_eq!((report.outcome, report.hung.len()), (Outcome::Unclear, 0));
+}
+
+/// Rank 1 sends to rank 2, which receives from rank 0: whoever of them names the wrong rank. If rank 0 has sent before, it is late.
+#[test]
+fn a_send_to_a_rank_that_receives_from_another_may_name_the_wrong_one() {
+    let of = |rank: u32, calls: &[(&str, &str)]| {
+        let entries: Vec<Value> = calls
+            .iter()
+            .enumerate()
+            .map(|(at, (name, state))| {
+                json!({"record_id": at, "process_group": ["5", "pp"], "collective_seq_id": 0, "p2p_seq_id": 1 + at, "is_p2p": true,
+                    "profiling_name": format!("nccl:{name}"), "time_created_ns": 1 + at, "state": state, "input_sizes": [[8]],
+                    "output_sizes": [[8]]})
+            })
+            .collect();
+        let config = json!({"5": {"name": "5", "desc": "pp", "ranks": [0, 1, 2]}});
+        json!({"version": "2.10", "rank": rank, "pg_config": config, "entries": entries,
+            "pg_status": {"5": {"last_enqueued_collective": 0}}})
+    };
+    let waits = [of(1, &[("send 1->2", "started")]), of(2, &[("recv 2<-0", "started")])];
+    let report = of_dumps(&[&[of(0, &[])][..], &waits].concat());
+    assert_eq!((report.outcome, report.culprits.len()), (Outcome::Hung, 0));
+    let said = nccl_stacks::answers::hang::document::verdict(&report);
+    has(
+        &said,
+        "Rank 1 sends to rank 2, which receives from rank 0, and rank 0 has not sent to it yet: one of the three may name the wrong rank.",
+    );
+    let report = of_dumps(&[&[of(0, &[("send 0->2", "completed")])][..], &waits].concat());
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[0][..]));
+    // Of rank 0 there is no dump: rank 2 waits for it, and is not missing itself.
+    let report = of_dumps(&waits);
+    assert_eq!(report.culprits, [0]);
+    has(&nccl_stacks::answers::hang::document::verdict(&report), "rank 2 waits for rank 0, which left no records");
+    let cells: Vec<_> = report.matrix[0].cells.iter().map(|cell| cell.state).collect();
+    assert_eq!(cells, [CellState::Unknown, CellState::Waiting, CellState::Waiting]);
+}
+
+/// Rank 0 comes by a path of its own by right, as it logs: the fault shows beside a rank that is like the one at fault.
+#[test]
+fn the_path_is_compared_with_that_of_the_rank_most_alike() {
+    let with = |rank: u32, lines: &[u32]| {
+        let of: Vec<Op> = (0..lines.len())
+            .map(|at| ("0", "all_reduce", 1 + at as i64, if at == 2 { "started" } else { "completed" }))
+            .collect();
+        let mut made = dump(rank, &of);
+        for (entry, line) in made["entries"].as_array_mut().unwrap().iter_mut().zip(lines) {
+            entry["frames"] = json!([{"name": "step", "filename": "train.py", "line": line}]);
+        }
+        made
+    };
+    let with_last = |last: &[u32]| {
+        let report = of_dumps(&[with(0, &[1, 1, 1]), with(1, &[2, 2, 2]), with(2, last), with(3, &[2, 2, 2])]);
+        let paths = report.hung[0].paths.clone().unwrap();
+        (paths.rank, paths.other_rank, paths.first_difference)
+    };
+    assert_eq!(with_last(&[2, 2]), (2, 1, None));
+    assert_eq!(with_last(&[1, 1]), (2, 0, None));
 }
 
 fn text(report: &HangReport, width: Option<usize>) -> String {

@@ -15,18 +15,23 @@ use crate::support::program::{has, run, stdout};
 /// A call: the function, its number and its size.
 type Call<'a> = (&'a str, u64, u64);
 
-/// A log of NCCL of some ranks of one communicator, each a process.
+/// A log of NCCL of all ranks of one communicator, each a process.
 fn log(ranks: &[(u32, &[Call<'_>])]) -> String {
+    log_of(ranks.len(), ranks)
+}
+
+/// The same of some of its ranks.
+fn log_of(size: usize, ranks: &[(u32, &[Call<'_>])]) -> String {
     let mut text = String::new();
     for (rank, calls) in ranks {
         let head = format!("node:{}:1 [0] NCCL INFO", 100 + rank);
         text += &format!(
-            "{head} ncclCommInitRank comm 0x5600 rank {rank} nranks 4 cudaDev 0 busId 1000 commId 0xabcd - Init COMPLETE\n"
+            "{head} ncclCommInitRank comm 0x5600 rank {rank} nranks {size} cudaDev 0 busId 1000 commId 0xabcd - Init COMPLETE\n"
         );
         for (function, number, count) in *calls {
             text += &format!(
                 "{head} {function}: opCount {number:x} sendbuff 0x7f recvbuff 0x7f count {count} datatype 7 op 0 root 0 comm 0x5600 \
-                 [nranks=4] stream 0x55\n"
+                 [nranks={size}] stream 0x55\n"
             );
         }
     }
@@ -46,6 +51,62 @@ fn shown(report: &HangReport) -> String {
     let screen = Screen { verbose: true, ..Screen::default() };
     HangAnswer { report, name: "", on_page: OnPage::default() }.write(Form::Text, &screen, &mut text).unwrap();
     String::from_utf8(text).unwrap()
+}
+
+/// What the watchdog prints on a rank: of which operation the time is over, if of any, and the last that it enqueued.
+fn timeout(rank: u32, group: &str, operation: Option<&str>, last: u32) -> String {
+    let head = |line: u32| {
+        format!("[rank{rank}]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:{line}] [PG ID 0 PG GUID {group} Rank {rank}]")
+    };
+    let caught = operation.map_or(String::new(), |of| {
+        format!(
+            "{} Watchdog caught collective operation timeout: WorkNCCL(SeqNum={last}, OpType={of}, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for \
+             600020 milliseconds before timing out.\n",
+            head(616)
+        )
+    });
+    let done = if operation.is_some() { last - 1 } else { last };
+    let at = if operation.is_some() {
+        format!("Exception (either an error or timeout) detected by watchdog at work: {last}, last")
+    } else {
+        "Last".to_owned()
+    };
+    format!("{caught}{} {at} enqueued NCCL work: {last}, last completed NCCL work: {done}.\n", head(1785))
+}
+
+/// The watchdog's time is over, so that the job does not run. Which ranks a group has is known of the group of all alone: up to the last rank.
+#[test]
+fn a_timeout_is_no_running_job() {
+    let all = |ranks: &[u32]| {
+        ranks.iter().map(|rank| timeout(*rank, "0(default_pg)", Some("ALLREDUCE"), 55)).collect::<String>()
+    };
+    let pipeline =
+        [timeout(0, "5(pp)", Some("SEND"), 12), timeout(1, "5(pp)", None, 11), timeout(2, "5(pp)", Some("RECV"), 12)]
+            .concat();
+    let part = timeout(0, "5(pp)", Some("ALLREDUCE"), 12) + &timeout(2, "5(pp)", Some("ALLREDUCE"), 12);
+    for (text, unknown, said) in [
+        (
+            all(&[0, 1, 2, 3]),
+            &[][..],
+            "This may be a slow or broken link: the job does not run, as the watchdog's time is over.",
+        ),
+        (all(&[0, 1, 3]), &[2], "There are no records of rank 2, which may be what they wait for."),
+        (
+            part,
+            &[],
+            "that all ranks with records have enqueued, first all_reduce 12 of pp 5. This may be a slow or broken link:",
+        ),
+        (
+            pipeline,
+            &[],
+            "operations are incomplete, first send of pp 5. Rank 1 does not wait in this group, and may be what ranks 0 and 2 wait for.",
+        ),
+    ] {
+        let report = judged(&[("train.log", text)]);
+        assert_eq!((report.outcome, &report.ranks_without_records[..]), (Outcome::Unclear, unknown), "{report:?}");
+        has(&verdict(&report), said);
+        assert!(!verdict(&report).contains("running job"), "{}", verdict(&report));
+    }
 }
 
 /// Each rank has a count of its own, and each count all the same peers.
@@ -80,9 +141,117 @@ fn a_rank_that_no_longer_answers_has_not_moved() {
 fn of_frozen_counts_the_lowest_are_waited_for() {
     let counts = [(0, 100), (1, 98), (2, 99), (3, 100)];
     let report = judged(&[("a", answer("01", &counts)), ("b", answer("02", &counts))]);
+    has(&shown(&report), "No count moved between the last two answers, 60.0 s apart.");
     // Rank 2 may not have gone on because of rank 1.
     assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[1][..]));
     assert_eq!((&report.hung[0].missing_ranks[..], &report.hung[0].waiting_ranks[..]), (&[1, 2][..], &[0, 2, 3][..]));
+}
+
+/// What is said of ranks that have called less, by two answers: how many seconds apart, and the counts of ranks 0 to 3.
+#[test]
+fn two_answers_show_who_moved() {
+    let counts = |of: [u64; 4]| (0..4).zip(of).collect::<Vec<(u32, u64)>>();
+    for (seconds, before, after, said) in [
+        ("59", [64, 64, 60, 64], [94, 94, 64, 94], Some("It moves, so this is slow and no hang.")),
+        ("59", [64, 60, 60, 64], [94, 64, 64, 94], Some("They move, so this is slow and no hang.")),
+        (
+            "59",
+            [64, 64, 60, 64],
+            [94, 94, 60, 94],
+            Some("It called nothing in 59.0 s while its peers went on: it may hang."),
+        ),
+        (
+            "59",
+            [64, 60, 60, 64],
+            [94, 60, 60, 94],
+            Some("They called nothing in 59.0 s while others went on: they may hang."),
+        ),
+        (
+            "59",
+            [64, 60, 60, 64],
+            [94, 70, 60, 94],
+            Some("Of these rank 2 called nothing in 59.0 s while others went on: it may hang."),
+        ),
+        (
+            "19",
+            [64, 64, 60, 64],
+            [64, 64, 60, 64],
+            Some("No count moved in 19.0 s, which is too short to show whether it is stuck or slow."),
+        ),
+        ("20", [64, 64, 60, 64], [64, 64, 60, 64], None),
+    ] {
+        let later = answer("01", &counts(after)).replace("00:01:00", &format!("00:01:{seconds}"));
+        let report = judged(&[("a", answer("01", &counts(before))), ("b", later)]);
+        let outcome = if said.is_some() { Outcome::Lagging } else { Outcome::Hung };
+        assert_eq!(report.outcome, outcome, "{before:?} {after:?}");
+        said.into_iter().for_each(|said| has(&verdict(&report), said));
+        assert_eq!(shown(&report).contains("ask again after a minute"), seconds == "19", "{}", shown(&report));
+    }
+    // All ranks are reported, so that none holds the others up.
+    let all = answer("01", &counts([0; 4])).replace("\"cuda_dev\"", "\"status\":{\"init_state\":7},\"cuda_dev\"");
+    has(&verdict(&judged(&[("a", all.clone())])), "All ranks are, so that this does not show which one");
+    let one = all.replacen("\"init_state\":7", "\"init_state\":0", 1);
+    has(&verdict(&judged(&[("a", one)])), "Their peers cannot go on without them.");
+}
+
+/// A rank that was in an answer and is not in the next has left: only an answer with a time, as JSON is, lists all ranks.
+#[test]
+fn a_rank_that_is_in_no_answer_any_more_is_said() {
+    let before = answer("01", &[(0, 9), (1, 9), (2, 9), (3, 9)]);
+    for (counts, left) in [([(0, 9), (2, 9), (3, 9)], &[1][..]), ([(0, 9), (1, 9), (2, 9)], &[3])] {
+        let report = judged(&[("a", before.clone()), ("b", answer("02", &counts))]);
+        assert_eq!((report.outcome, &report.lagging[0].missing_ranks[..]), (Outcome::Lagging, left));
+        assert!(shows(&report.lagging[0], EvidenceKind::NoAnswer));
+        has(&verdict(&report), "is not in the last: its process has ended, or has destroyed the communicator.");
+    }
+    let report = judged(&[
+        ("a", answer("01", &[(0, 9), (2, 9), (3, 9)])),
+        ("b", answer("02", &[(0, 9), (1, 9), (2, 9), (3, 9)])),
+    ]);
+    assert!(report.lagging.is_empty(), "{report:?}");
+}
+
+/// An answer about two groups of two processes each, of which process 1002 is in both: by count of each place.
+fn two_groups(time: &str, tp: [u64; 2], dp: [u64; 2]) -> String {
+    let group = |hash: &str, of: [(u32, u64); 2]| {
+        let ranks: Vec<String> = of
+            .iter()
+            .enumerate()
+            .map(|(rank, (pid, count))| {
+                let gpu = pid - 1000;
+                format!(r#"{{"rank":{rank},"host":"h","pid":{pid},"cuda_dev":{gpu},"collective_counts":{{"AllReduce":{count}}}}}"#)
+            })
+            .collect();
+        format!(r#"{{"hash":"{hash}","size":2,"ranks":[{}],"missing_ranks":[]}}"#, ranks.join(","))
+    };
+    let (tp, dp) = (group("0x101", [(1002, tp[0]), (1003, tp[1])]), group("0x200", [(1000, dp[0]), (1002, dp[1])]));
+    format!(
+        r#"{{"nccl_version":"2.28.9","timestamp":"2026-01-01 00:{time}:00","communicators_count":2,"communicators":[{tp},{dp}]}}"#
+    )
+}
+
+/// No communicator has all processes, so that no rank of the job is known; waiting is followed by process all the same.
+#[test]
+fn a_process_that_waits_in_one_group_is_at_fault_in_none() {
+    let text = [two_groups("01", [10, 9], [5, 4]), two_groups("02", [10, 9], [5, 4])].concat();
+    let report = judged(&[("ras", text)]);
+    has(&verdict(&report), "The job hangs on rank 1 of communicator 0x101: it did not enqueue what its peers wait in");
+    let of: Vec<_> = report.hung.iter().map(|of| (of.name.group.as_str(), &of.culprits[..], of.distance)).collect();
+    assert_eq!(of, [("communicator 0x101", &[1][..], Some(0)), ("communicator 0x200", &[][..], Some(1))]);
+    assert!(!shown(&report).contains("--pid PID"), "{}", shown(&report));
+    // Process 1002 is ahead in neither.
+    let text = [two_groups("01", [9, 10], [5, 4]), two_groups("02", [9, 10], [5, 4])].concat();
+    has(&verdict(&judged(&[("ras", text)])), "The job hangs on process 1002 (h, GPU 2), rank 0 of communicator 0x101.");
+    // One answer: the process that has gone on elsewhere may wait there.
+    let report = judged(&[("ras", two_groups("01", [10, 9], [5, 4]))]);
+    let said = verdict(&report);
+    assert!(said.starts_with("In communicator 0x101: Rank 1 lags by 1 all_reduce"), "{said}");
+    has(
+        &said,
+        "In 1 further group ranks have done less than others, too; rank 1 of communicator 0x200 may only wait for that.",
+    );
+    let said = verdict(&judged(&[("ras", two_groups("01", [10, 10], [5, 4]))]));
+    assert!(!said.contains("further group") && said.starts_with("In communicator 0x200"), "{said}");
 }
 
 #[test]
@@ -173,6 +342,11 @@ fn equal_logs_are_no_proof_that_no_rank_waits() {
         (report.outcome, report.hung.len(), &report.sources[..]),
         (Outcome::NothingSeen, 0, &["NCCL_DEBUG log"][..])
     );
+    // Nobody knows what a rank did that wrote no log.
+    let report = judge(log_of(4, &[(0, &calls), (1, &calls), (3, &calls)]), Keep::All);
+    assert_eq!((report.outcome, &report.ranks_without_records[..]), (Outcome::Unclear, &[2][..]));
+    let unseen = "there are no records of rank 2 of communicator 0xabcd: it may wait, or be what others wait for.";
+    has(&verdict(&report), unseen);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     std::fs::write(&path, log(&[(0, &calls), (1, &calls)])).unwrap();

@@ -3,20 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::finding::Finding;
-use super::graph::{Graph, Rank};
+use super::graph::{Graph, PROCESSES, Rank};
 use super::{
     Evidence, EvidenceKind, HangReport, HungGroup, NcclWarning, OpenGroup, Outcome, Standstill, matrix, paths,
     processes, shows_what_is_open, warnings,
 };
 use crate::answers::recording;
-use crate::operation::{Operation, Source};
+use crate::operation::{Operation, Source, State};
+use crate::operations::processes::Processes;
 use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups, is_point_to_point};
 use crate::records::Records;
 use crate::time::Ns;
 
 /// Combines what the groups show.
 pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Finding>) -> HangReport {
-    let part = |(at, (group, finding))| Part { at, group, finding };
+    let part = |(at, (group, finding))| Part { at, group, finding, processes: &groups.processes };
     let all: Vec<Part<'_>> = groups.all.iter().zip(&found).enumerate().map(part).collect();
     let is_hung = found.iter().any(|finding| finding.outcome == Some(Outcome::Hung));
     let (culprits, circle) = ends(&all, groups);
@@ -34,20 +35,57 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
             _ => {}
         }
     }
+    // A rank that has done less in one group, and in another what others there have not, may wait for these.
+    let leads = |(_, part): &(HungGroup, Part<'_>)| {
+        let fewer = part.finding.evidence.iter().filter(|of| of.kind == EvidenceKind::FewerCalls);
+        part.all(fewer.flat_map(|of| &of.peers)).into_iter().collect::<BTreeSet<Rank>>()
+    };
+    let ahead: Vec<BTreeSet<Rank>> = lagging.iter().map(leads).collect();
+    for (at, (group, part)) in lagging.iter_mut().enumerate() {
+        let leads =
+            |rank: &&u32| ahead.iter().enumerate().any(|(of, ahead)| of != at && ahead.contains(&part.rank(**rank)));
+        group.may_wait_elsewhere = group.missing_ranks.iter().filter(leads).copied().collect();
+    }
+    lagging.sort_by_key(|(group, _)| !group.may_wait_elsewhere.is_empty());
     hung.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| x.name.group.cmp(&y.name.group)));
     open.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| x.name.group.cmp(&y.name.group)));
     let parts = hung.iter().map(|(.., part)| part).chain(open.iter().map(|(.., part)| part));
     let parts = parts.chain(lagging.iter().map(|(_, part)| part));
     let matrix = parts.map(|part| matrix::row(part.group, part.finding, records)).collect();
     let unknown = hung.iter().flat_map(|(_, group, _)| &group.unknown_ranks);
-    let unknown: BTreeSet<u32> =
+    let mut unknown: BTreeSet<u32> =
         unknown.chain(open.iter().flat_map(|(_, group, _)| &group.unknown_ranks)).copied().collect();
-    let of =
-        |ranks: &BTreeSet<Rank>| ranks.iter().map(|(_, rank)| *rank).collect::<BTreeSet<u32>>().into_iter().collect();
+    // Of a process the groups have the rank in each.
+    let in_groups = |ranks: &BTreeSet<Rank>| -> Vec<u32> {
+        let numbered = ranks.iter().filter(|(scope, _)| *scope != PROCESSES).map(|(_, rank)| *rank);
+        let joined = all.iter().filter(|part| !part.group.is_global && part.finding.outcome == Some(Outcome::Hung));
+        let joined = joined.flat_map(|part| {
+            let Finding { missing, stuck, odd, waiting, .. } = part.finding;
+            let of_group = missing.iter().chain(stuck).chain(odd).chain(waiting).copied();
+            of_group.filter(|rank| ranks.contains(&part.rank(*rank)))
+        });
+        numbered.chain(joined).collect::<BTreeSet<u32>>().into_iter().collect()
+    };
+    let circle_processes = match all.iter().filter(|part| part.finding.outcome == Some(Outcome::Hung)).nth(1) {
+        Some(_) => circle.iter().filter(|(scope, _)| *scope == PROCESSES).map(|(_, at)| *at as usize).collect(),
+        None => Vec::new(),
+    };
+    let circle_processes = circle_processes.into_iter().map(|at| processes::of_process(&groups.processes.all[at]));
     let without = groups.ranks.iter().filter(|(_, count)| **count == 0).map(|(rank, _)| *rank).collect();
     let (losses, failed_calls) = (recording::losses(records), recording::failed_calls(records));
     let used = || all.iter().filter(|part| part.group.is_used(records));
     let group_count = used().count();
+    // Of ranks without any records nobody knows whether they wait, or are waited for.
+    let mut without_records_in = None;
+    if hung.is_empty() && lagging.is_empty() && open.is_empty() {
+        let unseen = || used().map(|part| (part.group, without_records(part.group, groups)));
+        let local = unseen().filter(|(group, of)| !group.is_global && !of.is_empty()).max_by_key(|(_, of)| of.len());
+        without_records_in = local.as_ref().map(|(group, _)| group.name.group.clone());
+        match local {
+            Some((_, of)) => unknown.extend(of),
+            None => unknown.extend(unseen().flat_map(|(_, of)| of)),
+        }
+    }
     let has_moved = |finding: &Finding| finding.moved.is_some_and(|(has_moved, _)| has_moved);
     let shows = |part: &Part<'_>| shows_what_is_open(part.group.source) || has_moved(part.finding);
     let sees_nothing = group_count > 0 && !used().any(shows);
@@ -88,11 +126,13 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
             () if !open.is_empty() || !losses.is_empty() || !is_judged || standstill.is_some() || is_warned => {
                 Outcome::Unclear
             }
+            () if !unknown.is_empty() => Outcome::Unclear,
             () if sees_nothing || group_count == 0 && processes_without_ranks.is_some() => Outcome::NothingSeen,
             () => Outcome::Clear,
         },
-        culprits: of(&culprits),
-        circle: of(&circle),
+        culprits: in_groups(&culprits),
+        circle: in_groups(&circle),
+        circle_processes: circle_processes.collect(),
         hung: hung.into_iter().map(|(_, group, _)| group).collect(),
         lagging: lagging.into_iter().map(|(group, _)| group).collect(),
         open: open.into_iter().map(|(_, group, _)| group).collect(),
@@ -107,11 +147,13 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
             groups.ranks.len()
         },
         ranks_without_records: unknown.into_iter().collect(),
+        without_records_in,
         ranks_without_operations: if records.operations.is_empty() { Vec::new() } else { without },
         operation_count: examined().count(),
         call_path_count: examined().filter(|operation| operation.recorded_path.is_some()).count(),
         group_count,
         sources: titles.into_iter().collect(),
+        is_timed_out: groups.all.iter().any(|group| group.source == Source::WATCHDOG),
         losses,
         failed_calls,
     }
@@ -123,12 +165,22 @@ struct Part<'a> {
     at: usize,
     group: &'a RecordedGroup,
     finding: &'a Finding,
+    processes: &'a Processes,
 }
 
 impl Part<'_> {
-    /// What distinguishes its ranks from those of other groups; `None` for ranks of the job.
-    fn scope(&self) -> Option<usize> {
-        (!self.group.is_global).then_some(self.at)
+    /// A rank of it, which two groups may have: by its number in the job, or else by its process.
+    fn rank(&self, rank: u32) -> Rank {
+        let RecordedGroup { source, position, is_global, .. } = *self.group;
+        if is_global {
+            return (None, rank);
+        }
+        let process = self.processes.identity(source, position, rank).and_then(|at| u32::try_from(at).ok());
+        process.map_or((Some(self.at), rank), |process| (PROCESSES, process))
+    }
+
+    fn all<'r>(&self, ranks: impl IntoIterator<Item = &'r u32>) -> Vec<Rank> {
+        ranks.into_iter().map(|rank| self.rank(*rank)).collect()
     }
 }
 
@@ -138,13 +190,13 @@ fn ends(all: &[Part<'_>], groups: &RecordedGroups) -> (BTreeSet<Rank>, BTreeSet<
     let mut graph = Graph::default();
     let (mut proved, mut silent): (BTreeSet<Rank>, BTreeSet<Rank>) = Default::default();
     for part in all {
-        let (scope, finding) = (part.scope(), part.finding);
+        let finding = part.finding;
         if finding.outcome == Some(Outcome::Hung) && !finding.levels.is_empty() {
-            graph.levels(scope, &finding.levels, &finding.waiting);
+            graph.levels(&finding.levels, &finding.waiting, |rank| part.rank(rank));
         }
-        finding.waits.iter().for_each(|(waiting, awaited)| graph.wait((scope, *waiting), (scope, *awaited)));
-        finding.crowds.iter().for_each(|(waiting, awaited)| graph.crowd(scope, waiting, awaited));
-        proved.extend(finding.proved.iter().map(|rank| (scope, *rank)));
+        finding.waits.iter().for_each(|(waiting, awaited)| graph.wait(part.rank(*waiting), part.rank(*awaited)));
+        finding.crowds.iter().for_each(|(waiting, awaited)| graph.crowd(part.all(waiting), part.all(awaited)));
+        proved.extend(part.all(&finding.proved));
     }
     if all.iter().all(|part| part.finding.outcome != Some(Outcome::Hung)) {
         return (BTreeSet::new(), BTreeSet::new());
@@ -154,11 +206,10 @@ fn ends(all: &[Part<'_>], groups: &RecordedGroups) -> (BTreeSet<Rank>, BTreeSet<
     let circle = if circles.is_disjoint(&proved) { circles } else { BTreeSet::new() };
     proved.extend(alone(all, &circle));
     for part in all.iter().filter(|part| !part.finding.waiting.is_empty()) {
-        let (scope, unknown) = (part.scope(), without_records(part.group, groups));
+        let unknown = part.all(&without_records(part.group, groups));
         if !unknown.is_empty() {
-            let waiting: Vec<u32> = part.finding.waiting.iter().copied().collect();
-            graph.crowd(scope, &waiting, &unknown);
-            silent.extend(unknown.into_iter().map(|rank| (scope, rank)));
+            graph.crowd(part.all(&part.finding.waiting), unknown.iter().copied());
+            silent.extend(unknown);
         }
     }
     let alone = graph.ends().alone;
@@ -172,7 +223,7 @@ fn ends(all: &[Part<'_>], groups: &RecordedGroups) -> (BTreeSet<Rank>, BTreeSet<
 fn alone(all: &[Part<'_>], circle: &BTreeSet<Rank>) -> BTreeSet<Rank> {
     let sides = |part: &Part<'_>| {
         let of = |ranks: &BTreeSet<u32>| -> BTreeSet<Rank> {
-            ranks.iter().map(|rank| (part.scope(), *rank)).filter(|rank| circle.contains(rank)).collect()
+            part.all(ranks).into_iter().filter(|rank| circle.contains(rank)).collect()
         };
         (of(&part.finding.waiting), of(&part.finding.missing))
     };
@@ -194,7 +245,7 @@ fn unknown_culprits(part: &Part<'_>, groups: &RecordedGroups, culprits: &BTreeSe
     let Part { group, finding, .. } = *part;
     let is_first = finding.missing.is_empty() && finding.stuck.is_empty() && !finding.waiting.is_empty();
     let unknown = if is_first { without_records(group, groups) } else { Vec::new() };
-    unknown.into_iter().filter(|rank| culprits.contains(&(part.scope(), *rank))).collect()
+    unknown.into_iter().filter(|rank| culprits.contains(&part.rank(*rank))).collect()
 }
 
 /// The ranks of a group without any records: one with records of other groups is judged by these.
@@ -236,13 +287,13 @@ impl<'a> Whole<'a> {
             waits_for.insert(*at, others.iter().map(|other| all[*other].group.name.group.clone()).collect());
         }
         let is_root = |part: &&Part<'_>| {
-            let (scope, finding) = (part.scope(), part.finding);
-            let mut at_fault = finding.missing.iter().chain(&finding.stuck).chain(&finding.odd);
+            let finding = part.finding;
+            let at_fault = finding.missing.iter().chain(&finding.stuck).chain(&finding.odd);
             let crowds = || finding.crowds.iter().flat_map(|(waiting, _)| waiting);
             let mut waiting = finding.waits.iter().map(|(rank, _)| rank).chain(crowds());
-            let mut in_circle = || waiting.any(|rank| circle.contains(&(scope, *rank)));
+            let mut in_circle = || waiting.any(|rank| circle.contains(&part.rank(*rank)));
             let begins_here =
-                at_fault.any(|rank| culprits.contains(&(scope, *rank)) || circle.contains(&(scope, *rank)));
+                at_fault.map(|rank| part.rank(*rank)).any(|of| culprits.contains(&of) || circle.contains(&of));
             begins_here || in_circle() || !unknown_culprits(part, groups, culprits).is_empty()
         };
         let roots = all.iter().filter(is_root).map(|part| part.at).collect();
@@ -262,7 +313,7 @@ impl<'a> Whole<'a> {
     }
 
     fn hung(&self, part: &Part<'_>) -> HungGroup {
-        let Part { at, group, finding } = *part;
+        let Part { at, group, finding, .. } = *part;
         let list = |ranks: &BTreeSet<u32>| ranks.iter().copied().collect::<Vec<u32>>();
         let mut evidence = finding.evidence.clone();
         let unknown = self.unknown_culprits(part);
@@ -272,6 +323,19 @@ impl<'a> Whole<'a> {
         if !unknown.is_empty() {
             let none = Evidence::new(EvidenceKind::NoRecords, unknown.clone(), list(&finding.waiting));
             evidence.insert(0, Evidence { collective: collective.map(str::to_owned), sequence, ..none });
+        }
+        let mut unmet: BTreeMap<u32, (Vec<u32>, usize)> = BTreeMap::new();
+        for (peer, rank, at) in finding.unmet.iter().filter(|(peer, ..)| !unknown.contains(peer)) {
+            if self.is_culprit(part, *peer) {
+                unmet.entry(*peer).or_insert_with(|| (Vec::new(), *at)).0.push(*rank);
+            }
+        }
+        for (peer, (waiting, at)) in &mut unmet {
+            waiting.sort_unstable();
+            waiting.dedup();
+            let none = Evidence::new(EvidenceKind::NoRecords, vec![*peer], waiting.clone());
+            let collective = self.records.operations[*at].collective.as_deref().map(str::to_owned);
+            evidence.insert(0, Evidence { collective, ..none });
         }
         let is_dump = group.source == Source::FLIGHT_RECORDER;
         let is_empty = |rank: &&u32| is_dump && group.is_global && self.groups.ranks.get(rank) == Some(&0);
@@ -296,16 +360,17 @@ impl<'a> Whole<'a> {
             unknown_ranks: group.unknown(),
             culprits: {
                 let known = group.members.keys().copied().filter(|rank| self.is_culprit(part, *rank));
-                known.chain(unknown).collect::<BTreeSet<u32>>().into_iter().collect()
+                known.chain(unknown).chain(unmet.into_keys()).collect::<BTreeSet<u32>>().into_iter().collect()
             },
             evidence,
             evidence_left_out: finding.left_out,
+            may_wait_elsewhere: Vec::new(),
             paths: paths::compare(group, finding, self.at_fault(part), self.records),
         }
     }
 
     fn is_culprit(&self, part: &Part<'_>, rank: u32) -> bool {
-        self.culprits.contains(&(part.scope(), rank))
+        self.culprits.contains(&part.rank(rank))
     }
 
     /// The operation of a rank at fault: the one it ran in place of what others wait in, or the last it enqueued. Culprits take precedence over ranks
@@ -328,9 +393,17 @@ impl<'a> Whole<'a> {
         operations.min_by_key(|operation| (operation.enqueued, operation.sequence))
     }
 
-    fn open(&self, Part { at, group, finding }: &Part<'_>) -> OpenGroup {
+    fn open(&self, Part { at, group, finding, .. }: &Part<'_>) -> OpenGroup {
         let oldest = self.oldest(finding);
         let is_collective = |operation: &&Operation| !is_point_to_point(operation);
+        let operations = || finding.oldest.iter().map(|(rank, at)| (*rank, &self.records.operations[*at]));
+        let not_started = || operations().filter(|(_, of)| of.state == State::Scheduled).map(|(rank, _)| rank);
+        let runs = operations().any(|(_, of)| of.state == State::Started);
+        let is_one = operations().all(|(_, of)| is_collective(&of) && of.sequence == oldest.and_then(|of| of.sequence));
+        // Only dumps have the other side.
+        let is_idle = |rank: &&u32| {
+            group.source == Source::WATCHDOG && oldest.is_some_and(is_point_to_point) && !finding.waiting.contains(rank)
+        };
         OpenGroup {
             name: group.name.clone(),
             distance: self.distance.get(at).copied(),
@@ -339,6 +412,8 @@ impl<'a> Whole<'a> {
             waiting_ranks: finding.waiting.difference(&finding.ended).copied().collect(),
             unknown_ranks: group.unknown(),
             ended_ranks: finding.ended.iter().copied().collect(),
+            not_started_ranks: if runs && is_one { not_started().collect() } else { Vec::new() },
+            idle_ranks: group.members.keys().filter(is_idle).copied().collect(),
             waits_for: self.waits_for.get(at).into_iter().flatten().cloned().collect(),
         }
     }
@@ -349,9 +424,9 @@ impl<'a> Whole<'a> {
 #[derive(Default)]
 struct Waits {
     /// By rank: the groups that wait for it.
-    awaited_in: BTreeMap<u32, Vec<usize>>,
+    awaited_in: BTreeMap<Rank, Vec<usize>>,
     /// By hung group: the ranks that wait in it.
-    waiting: BTreeMap<usize, Vec<u32>>,
+    waiting: BTreeMap<usize, Vec<Rank>>,
     /// By group without a rank at fault: the groups that it waits for.
     held_up: BTreeMap<usize, BTreeSet<usize>>,
 }
@@ -360,24 +435,24 @@ impl Waits {
     fn find(records: &Records, all: &[Part<'_>]) -> Self {
         let mut waits = Waits::default();
         // By rank: the start and group of its oldest incomplete operation.
-        let mut oldest: BTreeMap<u32, (Option<Ns>, usize)> = BTreeMap::new();
-        let global = || all.iter().filter(|part| part.group.is_global);
-        for Part { at, group, finding } in global() {
+        let mut oldest: BTreeMap<Rank, (Option<Ns>, usize)> = BTreeMap::new();
+        for part @ Part { at, group, finding, .. } in all {
             if finding.outcome == Some(Outcome::Hung) || !group.unknown().is_empty() {
-                waits.waiting.insert(*at, finding.waiting.iter().copied().collect());
+                waits.waiting.insert(*at, part.all(&finding.waiting));
             }
-            let awaited: BTreeSet<u32> = finding.missing.union(&finding.stuck).copied().collect();
+            let awaited = part.all(finding.missing.union(&finding.stuck));
             awaited.into_iter().for_each(|rank| waits.awaited_in.entry(rank).or_default().push(*at));
             for (rank, operation) in &finding.oldest {
                 let since = (records.operations[*operation].enqueued, *at);
-                let known = oldest.entry(*rank).or_insert(since);
+                let known = oldest.entry(part.rank(*rank)).or_insert(since);
                 *known = since.min(*known);
             }
         }
-        for Part { at, finding, .. } in
-            global().filter(|of| of.finding.missing.is_empty() && of.finding.stuck.is_empty())
+        for part @ Part { at, finding, .. } in
+            all.iter().filter(|of| of.finding.missing.is_empty() && of.finding.stuck.is_empty())
         {
-            let others = finding.waiting.iter().filter_map(|rank| oldest.get(rank)).map(|(_, other)| *other);
+            let waiting = part.all(&finding.waiting);
+            let others = waiting.iter().filter_map(|rank| oldest.get(rank)).map(|(_, other)| *other);
             waits.held_up.insert(*at, others.filter(|other| other != at).collect());
         }
         waits
@@ -391,7 +466,7 @@ impl Waits {
         }
         let mut distance: BTreeMap<usize, u32> = roots.iter().map(|root| (*root, 0)).collect();
         let mut next: VecDeque<usize> = roots.into();
-        let mut followed: BTreeSet<u32> = BTreeSet::new();
+        let mut followed: BTreeSet<Rank> = BTreeSet::new();
         while let Some(at) = next.pop_front() {
             let of = distance.get(&at).copied().unwrap_or(0);
             // Groups that wait for a rank are reached from the first group in which that rank waits.

@@ -12,13 +12,17 @@ use crate::time::Ns;
 /// RAS counts a dozen collectives. A damaged file may contain as many names as ranks.
 const MOST_NAMES: usize = 64;
 
+/// Answers closer together do not show that counts no longer move. It is the time without progress after which RAS itself gives a connection up
+/// (`RAS_STUCK_TIMEOUT`).
+const STUCK: Ns = Ns(20_000_000_000);
+
 /// What RAS reported about a communicator at one time, by rank.
 type Answer<'a> = BTreeMap<u32, &'a RankStatus>;
 
 /// Judges a communicator by the answers of RAS.
 ///
 /// In a single answer, differing counts show which ranks have done less. Of two answers, ranks in both are compared: if no count moved, the
-/// communicator has stopped, and the others wait for the ranks with the lowest counts. Equal counts that do not move may mean that all ranks are
+/// communicator has stopped, and the others wait for the ranks with the lowest counts, unless the answers are within [`STUCK`]. Equal counts that do not move may mean that all ranks are
 /// stuck in one operation, or that the job does without it or is idle. Counts are of what was enqueued: whether that has ended is unknown.
 pub(super) fn of_answers(group: &RecordedGroup, records: &Records) -> Finding {
     let mut answers: BTreeMap<(Option<Ns>, (u32, u32)), Answer<'_>> = BTreeMap::new();
@@ -33,11 +37,14 @@ pub(super) fn of_answers(group: &RecordedGroup, records: &Records) -> Finding {
     faults(last, &mut finding);
     finding.unknown.extend(last.iter().filter(|(_, status)| !status.counts.is_empty()).map(|(rank, _)| *rank));
     let before = answers.iter().rev().nth(1);
-    let moved = before.and_then(|(_, before)| moved(before, last));
-    let is_frozen = moved.as_ref().is_some_and(|(moved, is_whole)| moved.is_empty() && *is_whole);
+    // Only JSON, which has a time, lists all ranks that answer.
+    before.filter(|_| asked.is_some()).into_iter().for_each(|(_, before)| gone(before, last, &mut finding));
+    let moves = before.and_then(|(_, before)| Moves::find(before, last));
+    let is_frozen = moves.as_ref().is_some_and(|of| of.moved.is_empty() && of.is_whole);
     let apart = before.and_then(|((before, _), _)| asked.zip(*before)).map(|(asked, before)| asked - before);
-    let says = moved.as_ref().filter(|(moved, _)| is_frozen || !moved.is_empty());
-    finding.moved = says.map(|(moved, _)| (!moved.is_empty(), apart));
+    let says = moves.as_ref().filter(|of| is_frozen || !of.moved.is_empty());
+    finding.moved = says.map(|of| (!of.moved.is_empty(), apart));
+    let is_stuck = is_frozen && apart.is_none_or(|apart| apart >= STUCK);
     let uneven = uneven(last);
     let mut fewer: Vec<(u64, &Uneven<'_>, u64, &Vec<u32>)> = Vec::new();
     for of in &uneven {
@@ -46,8 +53,8 @@ pub(super) fn of_answers(group: &RecordedGroup, records: &Records) -> Finding {
     fewer.sort_by_key(|(difference, ..)| std::cmp::Reverse(*difference));
     let Some((_, first, ..)) = fewer.first() else { return finding };
     finding.collective = Some(first.name.to_owned());
-    finding.outcome = Some(if is_frozen { Outcome::Hung } else { Outcome::Lagging });
-    if is_frozen {
+    finding.outcome = Some(if is_stuck { Outcome::Hung } else { Outcome::Lagging });
+    if is_stuck {
         // At fault are the ranks that RAS reports, then those with the lowest counts; ranks in between may be held up by these.
         finding.proved.clone_from(&finding.missing);
         uneven.iter().for_each(|of| of.wait(&mut finding));
@@ -60,32 +67,48 @@ pub(super) fn of_answers(group: &RecordedGroup, records: &Records) -> Finding {
             Evidence { collective: Some(of.name.to_owned()), here, there, ..evidence }
         });
     }
-    match moved {
-        _ if is_frozen => {
-            finding.evidence.push(Evidence::new(EvidenceKind::NoProgress, last.keys().copied().collect(), Vec::new()));
-        }
-        Some((moved, _)) if !moved.is_empty() => {
-            finding.evidence.push(Evidence::new(EvidenceKind::Progress, moved, Vec::new()));
-        }
-        _ => {}
-    }
+    let between = match moves {
+        _ if is_frozen => Some(Evidence::new(EvidenceKind::NoProgress, last.keys().copied().collect(), Vec::new())),
+        Some(of) if !of.moved.is_empty() => Some(Evidence::new(EvidenceKind::Progress, of.moved, of.still)),
+        _ => None,
+    };
+    finding.evidence.extend(between.map(|of| Evidence { during_ns: apart, ..of }));
     finding
 }
 
-/// The ranks whose counts moved between two answers, and whether all ranks with counts now had counts before. A rank that does not answer has no
-/// counts, which is not movement.
-fn moved(before: &Answer<'_>, now: &Answer<'_>) -> Option<(Vec<u32>, bool)> {
-    let (mut moved, mut is_whole, mut has_any) = (Vec::new(), true, false);
-    for (rank, status) in now.iter().filter(|(_, status)| !status.counts.is_empty()) {
-        match before.get(rank).filter(|before| !before.counts.is_empty()) {
-            Some(before) => {
-                has_any = true;
-                moved.extend((before.counts != status.counts).then_some(*rank));
+/// What two answers show of the ranks with counts. A rank that does not answer has no counts, which is not movement.
+#[derive(Default)]
+struct Moves {
+    moved: Vec<u32>,
+    /// The ranks whose counts are the same.
+    still: Vec<u32>,
+    /// Whether all ranks with counts now had counts before.
+    is_whole: bool,
+}
+
+impl Moves {
+    fn find(before: &Answer<'_>, now: &Answer<'_>) -> Option<Self> {
+        let mut found = Moves { is_whole: true, ..Moves::default() };
+        for (rank, status) in now.iter().filter(|(_, status)| !status.counts.is_empty()) {
+            match before.get(rank).filter(|before| !before.counts.is_empty()) {
+                Some(before) if before.counts == status.counts => found.still.push(*rank),
+                Some(_) => found.moved.push(*rank),
+                None => found.is_whole = false,
             }
-            None => is_whole = false,
         }
+        (found.moved.len() + found.still.len() > 0).then_some(found)
     }
-    has_any.then_some((moved, is_whole))
+}
+
+/// Notes the ranks that are not in the last answer, and were in the one before it.
+fn gone(before: &Answer<'_>, last: &Answer<'_>, finding: &mut Finding) {
+    let gone: Vec<u32> = before.keys().filter(|rank| !last.contains_key(rank)).copied().collect();
+    if !gone.is_empty() {
+        finding.outcome = Some(Outcome::Lagging);
+        finding.missing.extend(&gone);
+        let evidence = Evidence::new(EvidenceKind::NoAnswer, gone, last.keys().copied().collect());
+        finding.evidence.push(evidence);
+    }
 }
 
 /// How often each rank called a collective, if the numbers differ.

@@ -37,6 +37,8 @@ pub(super) struct Finding {
     /// The operation that ranks wait in, and the operation of a rank at fault in its place.
     pub(super) awaited: Option<usize>,
     pub(super) theirs: Option<usize>,
+    /// Sends and receives whose other side has no records: that, the rank that waits, and its operation.
+    pub(super) unmet: Vec<(u32, u32, usize)>,
     /// By rank: the oldest incomplete operation.
     pub(super) oldest: BTreeMap<u32, usize>,
     /// Of a source with counts: whether these moved between its last two answers, and how far these are apart.

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A rank: of the job, or of the group with this index if its source only knows ranks within the group.
+/// A rank: of the job, or of the group with this index if its source only knows ranks within the group, or a process by its number in [`PROCESSES`].
 pub(super) type Rank = (Option<usize>, u32);
+
+/// What the numbers of processes are in, by which ranks of two groups are one.
+pub(super) const PROCESSES: Option<usize> = Some(usize::MAX);
 
 /// A graph of ranks, with extra nodes that represent sets of ranks: with an edge for each pair of waiting and awaited rank, memory would grow with
 /// the square of the ranks.
@@ -44,27 +47,27 @@ impl Graph {
     }
 
     /// Notes that all ranks of one set wait for all ranks of another.
-    pub(super) fn crowd(&mut self, scope: Option<usize>, waiting: &[u32], awaited: &[u32]) {
+    pub(super) fn crowd(&mut self, waiting: impl IntoIterator<Item = Rank>, awaited: impl IntoIterator<Item = Rank>) {
         let between = self.node();
         for rank in waiting {
-            let from = self.rank((scope, *rank));
+            let from = self.rank(rank);
             self.edges[from].push(between);
         }
         for rank in awaited {
-            let to = self.rank((scope, *rank));
+            let to = self.rank(rank);
             self.edges[between].push(to);
             self.awaited.insert(to);
         }
     }
 
     /// Notes the ranks of a group by progress: each waiting rank waits for all levels before its own.
-    pub(super) fn levels(&mut self, scope: Option<usize>, levels: &[Vec<u32>], waits: &BTreeSet<u32>) {
+    pub(super) fn levels(&mut self, levels: &[Vec<u32>], waits: &BTreeSet<u32>, of: impl Fn(u32) -> Rank) {
         let mut before: Option<usize> = None;
         for ranks in levels {
             let level = self.node();
             self.edges[level].extend(before);
             for rank in ranks {
-                let number = self.rank((scope, *rank));
+                let number = self.rank(of(*rank));
                 self.edges[level].push(number);
                 if let Some(before) = before.filter(|_| waits.contains(rank)) {
                     self.edges[number].push(before);
@@ -75,9 +78,19 @@ impl Graph {
         // Every level before the last one with a waiting rank is awaited.
         let last = levels.iter().rposition(|ranks| ranks.iter().any(|rank| waits.contains(rank))).unwrap_or(0);
         for rank in levels[..last].iter().flatten() {
-            let number = self.rank((scope, *rank));
+            let number = self.rank(of(*rank));
             self.awaited.insert(number);
         }
+    }
+
+    /// The sets of ranks that wait for each other, whatever else they wait for.
+    pub(super) fn circles(&self) -> Vec<BTreeSet<Rank>> {
+        let component = components(&self.edges);
+        let mut members: BTreeMap<usize, BTreeSet<Rank>> = BTreeMap::new();
+        for (rank, node) in &self.numbers {
+            members.entry(component[*node]).or_default().insert(*rank);
+        }
+        members.into_values().filter(|of| of.len() > 1).collect()
     }
 
     /// Follows all edges to where waiting ends.
@@ -155,6 +168,10 @@ fn components(edges: &[Vec<usize>]) -> Vec<usize> {
 mod tests {
     use super::*;
 
+    fn of_job(rank: u32) -> Rank {
+        (None, rank)
+    }
+
     fn ranks(of: &BTreeSet<Rank>) -> Vec<u32> {
         of.iter().map(|(_, rank)| *rank).collect()
     }
@@ -162,11 +179,11 @@ mod tests {
     #[test]
     fn crowds_wait_as_each_of_them_would() {
         let mut graph = Graph::default();
-        graph.crowd(None, &[0, 1], &[2, 3]);
+        graph.crowd([0, 1].map(of_job), [2, 3].map(of_job));
         graph.wait((None, 3), (None, 2));
         let ends = graph.ends();
         assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![2], vec![]));
-        graph.crowd(None, &[2], &[0]);
+        graph.crowd([of_job(2)], [of_job(0)]);
         let ends = graph.ends();
         assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![], vec![0, 2, 3]));
     }
@@ -174,9 +191,9 @@ mod tests {
     #[test]
     fn those_of_a_later_level_wait_for_all_before() {
         let mut graph = Graph::default();
-        graph.levels(None, &[vec![5], vec![4], vec![0, 1]], &BTreeSet::from([0, 1, 4]));
+        graph.levels(&[vec![5], vec![4], vec![0, 1]], &BTreeSet::from([0, 1, 4]), of_job);
         // Rank 5 itself waits for rank 6 in another group.
-        graph.levels(None, &[vec![6], vec![5]], &BTreeSet::from([5]));
+        graph.levels(&[vec![6], vec![5]], &BTreeSet::from([5]), of_job);
         let ends = graph.ends();
         assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![6], vec![]));
     }

@@ -65,6 +65,8 @@ pub(super) fn row(group: &RecordedGroup, finding: &Finding, records: &Records) -
         let state = match () {
             () if finding.odd.contains(rank) => CellState::Odd,
             () if finding.stuck.contains(rank) => CellState::Stuck,
+            // It waits for a rank that has not enqueued what it has.
+            () if finding.waiting.contains(rank) && finding.oldest.contains_key(rank) => CellState::Waiting,
             () if finding.missing.contains(rank) && finding.outcome == Some(Outcome::Lagging) => CellState::Lagging,
             () if finding.missing.contains(rank) => CellState::Missing,
             () if finding.waiting.contains(rank) => CellState::Waiting,

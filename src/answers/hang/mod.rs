@@ -10,7 +10,7 @@
 //!
 //! `positions` finds how far each rank of a group is, `mismatch` compares the calls at one position, `graph` follows which rank waits for which,
 //! `chains` combines the groups, `peers` pairs sends and receives, `sizes` adds up what all-to-alls send and receive, `order` compares which of two groups
-//! ranks started first, `counts` judges sources without states; `matrix`, `paths` and `processes` show who is where.
+//! ranks started first or called first, `counts` judges sources without states; `matrix`, `paths` and `processes` show who is where.
 
 mod chains;
 mod counts;
@@ -93,6 +93,9 @@ pub struct HangReport {
     pub culprits: Vec<u32>,
     /// Ranks that wait for each other in a circle, if waiting leads nowhere else.
     pub circle: Vec<u32>,
+    /// The processes of that circle, where it goes through several groups that have no ranks of the job.
+    #[serde(skip)]
+    pub circle_processes: Vec<RankProcess>,
     /// The groups in which ranks wait for others; the origin of the hang comes first.
     #[serde(skip)]
     pub hung: Vec<HungGroup>,
@@ -119,8 +122,11 @@ pub struct HangReport {
     pub standstill: Option<Standstill>,
     /// The number of ranks with records.
     pub rank_count: usize,
-    /// Ranks of the groups above without records.
+    /// Ranks of the groups above without records; if there is none above, of all groups.
     pub ranks_without_records: Vec<u32>,
+    /// The group whose numbering these are in, if not that of the job.
+    #[serde(skip)]
+    pub without_records_in: Option<String>,
     /// Ranks whose records have no operation.
     pub ranks_without_operations: Vec<u32>,
     /// The number of operations examined.
@@ -132,6 +138,9 @@ pub struct HangReport {
     /// Of an outcome without what is open, or without any group: the titles of the sources.
     #[serde(skip)]
     pub sources: Vec<&'static str>,
+    /// Whether the watchdog's time has run out, so that the job does not run.
+    #[serde(skip)]
+    pub is_timed_out: bool,
     /// What the recordings lack: then the absence of an operation proves nothing, and the outcome is never `clear`.
     pub losses: Vec<Loss>,
     /// The NCCL calls that failed. Their operations did not run, so their ranks do not wait in them.
@@ -168,6 +177,9 @@ pub struct HungGroup {
     pub evidence: Vec<Evidence>,
     /// The number of further pieces of evidence: if many ranks differ, only as many are kept as a person can read.
     pub evidence_left_out: usize,
+    /// The ranks that have done less here, and in another group what others have not: they may wait there.
+    #[serde(skip)]
+    pub may_wait_elsewhere: Vec<u32>,
     /// The call path of a rank at fault next to that of a waiting rank.
     pub paths: Option<ComparedPaths>,
 }
@@ -191,6 +203,10 @@ pub struct OpenGroup {
     pub unknown_ranks: Vec<u32>,
     /// Where the operation has a root: the rank on which it has ended, which says nothing of the others.
     pub ended_ranks: Vec<u32>,
+    /// The ranks on which the collective has not begun, if it has on others.
+    pub not_started_ranks: Vec<u32>,
+    /// The ranks that have nothing incomplete in the group, where the operation is a send or receive whose other side is unknown.
+    pub idle_ranks: Vec<u32>,
     /// The groups in which these ranks have waited longer.
     pub waits_for: Vec<String>,
 }
@@ -222,8 +238,13 @@ pub enum EvidenceKind {
     OtherMessage,
     /// The ranks of an all-to-all send `here` elements together, and receive `there`.
     OtherTotals,
-    /// The ranks started `sequence` of `collective` of this group before what `here` names, and the peers that before this: each waits for the other.
+    /// The ranks started (or called, as `there` says) `sequence` of `collective` of this group before what `here` names, and the peers that before this: each
+    /// waits for the other.
     OtherOrder,
+    /// The same in a circle of several groups: what `here` names waits on the ranks for `sequence` of `collective` of this group.
+    HoldsUp,
+    /// The ranks send to the peers, which receive from rank `here`, from which nothing was sent to them yet.
+    OtherPeer,
     /// The ranks send to the peers, which do not receive.
     NoReceive,
     /// The ranks receive from the peers, which do not send.
@@ -232,16 +253,18 @@ pub enum EvidenceKind {
     FewerCalls,
     /// No count of the group moved between two answers.
     NoProgress,
-    /// Counts moved between two answers.
+    /// Counts of the ranks moved between two answers, and those of the peers did not.
     Progress,
     /// The source reports `here` about the ranks.
     Fault,
+    /// The ranks were in the answer before the last one, and are not in the last; the peers are.
+    NoAnswer,
 }
 
 impl EvidenceKind {
     /// Whether it shows that ranks did different things, but not which of them are right.
     pub fn is_tie(self) -> bool {
-        matches!(self, Self::Undecidable | Self::OtherMessage | Self::OtherTotals | Self::OtherOrder)
+        matches!(self, Self::Undecidable | Self::OtherMessage | Self::OtherTotals | Self::OtherOrder | Self::OtherPeer)
     }
 }
 
@@ -265,12 +288,25 @@ pub struct Evidence {
     pub here: Option<String>,
     /// What the peers have; of stuck operations, the number up to which they have completed them.
     pub there: Option<String>,
+    /// How far the two answers are apart, if they say when they were given.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub during_ns: Option<Ns>,
 }
 
 impl Evidence {
     /// Evidence that consists only of ranks.
     fn new(kind: EvidenceKind, ranks: Vec<u32>, peers: Vec<u32>) -> Self {
-        Evidence { kind, ranks, peers, collective: None, sequence: None, last: None, here: None, there: None }
+        Evidence {
+            kind,
+            ranks,
+            peers,
+            collective: None,
+            sequence: None,
+            last: None,
+            here: None,
+            there: None,
+            during_ns: None,
+        }
     }
 }
 

@@ -9,6 +9,9 @@ use super::finding::Finding;
 use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
+/// With so many of the ranks that wait the path of a rank at fault is compared.
+const MOST_COMPARED: usize = 64;
+
 /// Two call paths side by side, outermost caller first.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -38,7 +41,26 @@ pub(super) fn compare(
     at_fault: Option<usize>,
     records: &Records,
 ) -> Option<ComparedPaths> {
-    let last = of_two(at_fault?, finding.awaited?, records)?;
+    let (at_fault, awaited) = (at_fault?, finding.awaited?);
+    // One of those that wait may have a path of its own by right, as the first rank often has: the one that is most alike shows the fault.
+    let sequence = records.operations[awaited].sequence;
+    let of_rank = |rank: &u32| {
+        let member = group.members.get(rank)?;
+        member.collectives.iter().copied().find(|at| sequence.is_some() && records.operations[*at].sequence == sequence)
+    };
+    let rank_of = |at: usize| records.operations[at].rank_or_place();
+    let others = finding.waiting.difference(&finding.odd).filter(|rank| Some(**rank) != rank_of(at_fault));
+    let others = others.filter_map(of_rank).filter(|at| *at != awaited).take(MOST_COMPARED);
+    let all = std::iter::once(awaited).chain(others).filter_map(|awaited| with_one(group, at_fault, awaited, records));
+    let alike = |of: &ComparedPaths| match (of.first_difference, of.since_sequence) {
+        (None, _) => (i64::MAX, usize::MAX),
+        (Some(first), since) => (since.unwrap_or(i64::MIN), first),
+    };
+    all.reduce(|best, next| if alike(&next) > alike(&best) { next } else { best })
+}
+
+fn with_one(group: &RecordedGroup, at_fault: usize, awaited: usize, records: &Records) -> Option<ComparedPaths> {
+    let last = of_two(at_fault, awaited, records)?;
     if last.first_difference.is_some() {
         return Some(last);
     }

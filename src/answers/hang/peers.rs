@@ -65,9 +65,9 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
             true => (receives, to, from, EvidenceKind::NoSend),
         };
         // Without records of the peer, nothing is known.
-        if let Some(first) = rest.first()
-            && group.members.contains_key(&peer)
-        {
+        if let Some(first) = rest.first().filter(|_| !group.members.contains_key(&peer)) {
+            finding.unmet.push((peer, rank, *first));
+        } else if let Some(first) = rest.first() {
             let operation = &records.operations[*first];
             let has_collectives = finding.sequence.is_some();
             finding.outcome = Some(Outcome::Hung);
@@ -83,6 +83,44 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
             finding.evidence.push(Evidence { collective, sequence: operation.sequence, here, ..evidence });
         }
     }
+    other_peer(group, records, finding);
+}
+
+/// Replaces a receive from a rank that has never sent, and a send of another rank to the same receiver, by what they are together: one of the three may
+/// name the wrong rank. In a pipeline such a send waits, too, until its time has come, but there the first rank has sent before.
+fn other_peer(group: &RecordedGroup, records: &Records, finding: &mut Finding) {
+    let of_kind = |kind: EvidenceKind| {
+        let of_kind = finding.evidence.iter().filter(move |of| of.kind == kind);
+        of_kind.filter_map(|of| of.ranks.first().copied().zip(of.peers.first().copied()))
+    };
+    let has_sent = |from: u32, to: u32| {
+        let is_one = |(rank, is_send): (u32, bool), other: u32| {
+            let of_rank = group.members.get(&rank).into_iter().flat_map(|member| &member.peers);
+            of_rank.filter(|at| peer_of(group, records, **at) == Some(other)).map(|at| &records.operations[*at]).any(
+                |of| {
+                    let wanted = if is_send { Collective::Send } else { Collective::Recv };
+                    of.collective.as_deref().and_then(Collective::of_record) == Some(wanted)
+                        && (is_send || !is_open(of))
+                },
+            )
+        };
+        is_one((from, true), to) || is_one((to, false), from)
+    };
+    let found = of_kind(EvidenceKind::NoSend).find_map(|(receiver, awaited)| {
+        let mut senders = of_kind(EvidenceKind::NoReceive).filter(|(_, to)| *to == receiver);
+        let (giver, _) = senders.find(|(from, _)| *from != awaited)?;
+        (!has_sent(awaited, receiver)).then_some((giver, receiver, awaited))
+    });
+    let Some((giver, receiver, awaited)) = found else { return };
+    finding.waits.remove(&(receiver, awaited));
+    finding.waits.insert((receiver, giver));
+    if !finding.waits.iter().any(|(_, other)| *other == awaited) {
+        finding.missing.remove(&awaited);
+    }
+    finding.evidence.retain(|of| of.kind != EvidenceKind::NoSend || of.ranks != [receiver] || of.peers != [awaited]);
+    finding.evidence.retain(|of| of.kind != EvidenceKind::NoReceive || of.ranks != [giver] || of.peers != [receiver]);
+    let evidence = Evidence::new(EvidenceKind::OtherPeer, vec![giver], vec![receiver]);
+    finding.evidence.insert(0, Evidence { here: Some(awaited.to_string()), ..evidence });
 }
 
 /// Whether a receive takes what a send gives, as far as is known. Types of one size may differ.

@@ -19,6 +19,9 @@ pub struct RankProcess {
     pub rank: Option<u32>,
     /// The group in which it is at fault, by its name, and the rank within that.
     pub group: Option<String>,
+    /// Further groups in which it is.
+    #[serde(skip)]
+    pub also_in: Vec<String>,
     /// The rank within the group.
     pub place: Option<u32>,
     /// Its host.
@@ -39,6 +42,13 @@ pub struct RankProcess {
     pub made_less: bool,
     /// What a source says is wrong with it.
     pub faults: Vec<String>,
+}
+
+impl RankProcess {
+    /// Whether it is at fault in the group of this name.
+    pub fn is_in(&self, group: &str) -> bool {
+        self.group.as_deref() == Some(group) || self.also_in.iter().any(|other| other == group)
+    }
 }
 
 /// Processes that are compared although their ranks are unknown: each has one communicator of so many ranks as there are processes, so that it is the same
@@ -100,7 +110,7 @@ fn of_group(processes: &Processes, group: &RecordedGroup, rank: u32) -> Option<R
     Some(RankProcess { group, place, ..of_process(process) })
 }
 
-fn of_process(process: &Process) -> RankProcess {
+pub(super) fn of_process(process: &Process) -> RankProcess {
     RankProcess {
         rank: process.rank,
         host: process.host.clone(),
@@ -134,7 +144,9 @@ pub(super) fn to_look_at(
                     && known.gpu == process.gpu
                     && known.rank == process.rank
             };
-            if !found.iter().any(is_it) {
+            if let Some(known) = found.iter_mut().find(|known| is_it(known)) {
+                known.also_in.extend(process.group);
+            } else {
                 let since_ns = process.rank.and_then(&since);
                 let idle_ns = newest.zip(since_ns).map(|(newest, since)| newest - since);
                 found.push(RankProcess { since_ns, idle_ns, ..process });

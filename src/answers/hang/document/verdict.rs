@@ -7,6 +7,7 @@ use super::words::{capital, has, is_aborted, operation, sentence};
 use crate::answers::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome, Still};
 use crate::answers::recording::words::{all_failed, lacks};
 use crate::document::format::{duration, ranks};
+use crate::names::collectives::Collective;
 use crate::operation::Source;
 
 /// This many groups are named, where each has ranks of its own.
@@ -54,8 +55,9 @@ pub(crate) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
 
 /// `2 groups of 8 ranks`
 fn groups(report: &HangReport) -> String {
-    let (groups, several) = (report.group_count, if report.group_count == 1 { "" } else { "s" });
-    format!("{groups} group{several} of {} ranks", report.rank_count)
+    let several = |of: usize| if of == 1 { "" } else { "s" };
+    let (groups, ranks) = (report.group_count, report.rank_count);
+    format!("{groups} group{} of {ranks} rank{}", several(groups), several(ranks))
 }
 
 /// The group whose numbering names the culprits, unless they are ranks of the job.
@@ -70,9 +72,24 @@ fn hung(report: &HangReport) -> String {
             let sides = group.evidence.iter().find(|of| of.kind.is_tie()).map(sentence);
             return format!("The job hangs in {}. {}", group.name.group, sides.unwrap_or_default());
         }
+        if let [_, _, ..] = report.circle_processes[..] {
+            let all: Vec<String> = report.circle_processes.iter().map(words::process).collect();
+            return format!("The job hangs because these wait for each other: {}.", all.join("; "));
+        }
         return match &report.circle[..] {
             [] => "The job hangs, and the records do not show on which rank.".to_owned(),
-            circle => format!("The job hangs because {} wait for each other.", ranks(circle)),
+            circle => match report
+                .hung
+                .iter()
+                .filter(|group| group.evidence.iter().any(|of| of.kind == EvidenceKind::HoldsUp))
+                .count()
+            {
+                0 => format!("The job hangs because {} wait for each other.", ranks(circle)),
+                n => format!(
+                    "The job hangs, most likely because {} wait for each other: they call {n} groups in different orders.",
+                    ranks(circle)
+                ),
+            },
         };
     };
     if let Some(none) = without_records(report) {
@@ -82,6 +99,9 @@ fn hung(report: &HangReport) -> String {
         report.hung.iter().filter(|group| !group.culprits.is_empty()).partition(|group| group.name.ranks_are_local);
     let of_job: BTreeSet<u32> = global.iter().flat_map(|group| &group.culprits).copied().collect();
     if local.len() + usize::from(!of_job.is_empty()) > 1 {
+        if let Some(processes) = processes_of(report, &local).filter(|_| of_job.is_empty()) {
+            return format!("The job hangs on {processes}.");
+        }
         // Rank 1 of one communicator is not rank 1 of another.
         let of_job: Vec<u32> = of_job.into_iter().collect();
         let of_job = Some(ranks(&of_job)).filter(|_| !of_job.is_empty());
@@ -134,6 +154,21 @@ fn hung(report: &HangReport) -> String {
         group_suffix(local.first().copied()),
         reasons.join("; ")
     )
+}
+
+/// The processes of all culprits of these groups, which are one where host, process and GPU are; `None` where they are not known of all.
+fn processes_of(report: &HangReport, groups: &[&HungGroup]) -> Option<String> {
+    let of_group =
+        |group: &HungGroup| report.processes.iter().filter(|of| of.is_unique && of.is_in(&group.name.group)).count();
+    let is_known = groups.iter().all(|group| of_group(group) == group.culprits.len());
+    let own = || report.processes.iter().filter(|of| groups.iter().any(|group| of.is_in(&group.name.group)));
+    let more = own().count().saturating_sub(GROUPS);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let named = own().take(GROUPS).map(|of| {
+        let place = of.place.zip(of.group.as_ref()).map(|(place, group)| format!(", rank {place} of {group}"));
+        format!("{}{}", words::process(of), place.unwrap_or_default())
+    });
+    is_known.then(|| named.collect::<Vec<String>>().join("; ") + &more)
 }
 
 /// Who waits for ranks without records, if all waiting ends there.
@@ -250,7 +285,14 @@ fn lagging(report: &HangReport) -> String {
     let of = group.map_or(String::new(), |group| group.name.group.clone());
     let further = match report.lagging.len() {
         0 | 1 => String::new(),
-        n => format!(" The same holds in {} further groups.", n - 1),
+        n => {
+            let groups = if n == 2 { "1 further group".to_owned() } else { format!("{} further groups", n - 1) };
+            let waiting = report.lagging.iter().find(|of| !of.may_wait_elsewhere.is_empty());
+            let waiting = waiting.map_or(String::new(), |of| {
+                format!("; {} of {} may only wait for that", ranks(&of.may_wait_elsewhere), of.name.group)
+            });
+            format!(" In {groups} ranks have done less than others, too{waiting}.")
+        }
     };
     if let Some(group) = group.filter(|group| is_aborted(group)) {
         return format!(
@@ -258,33 +300,104 @@ fn lagging(report: &HangReport) -> String {
             group.name.group
         );
     }
-    let several = group.and_then(|group| group.evidence.first()).is_some_and(|of| of.ranks.len() > 1);
+    let blamed = group.and_then(|group| group.evidence.first()).map_or(0, |of| of.ranks.len());
+    let is_all = group.is_some_and(|group| group.name.ranks.len() == blamed);
     let why = match () {
-        () if is_it(EvidenceKind::Progress) => "It moves, so this is slow and no hang.",
-        () if is_it(EvidenceKind::Fault) && several => "Their peers cannot go on without them.",
+        () if is_it(EvidenceKind::Fault) && is_all => {
+            "All ranks are, so that this does not show which one holds the others up."
+        }
+        () if is_it(EvidenceKind::Fault) && blamed > 1 => "Their peers cannot go on without them.",
         () if is_it(EvidenceKind::Fault) => "Its peers cannot go on without it.",
+        () if is_it(EvidenceKind::NoAnswer) => "Peers that call this communicator wait for it.",
         () => "This alone does not show whether it is stuck or slow.",
     };
+    let is_fault = is_it(EvidenceKind::Fault) || is_it(EvidenceKind::NoAnswer);
+    let why = group.filter(|_| !is_fault).and_then(between).unwrap_or_else(|| why.to_owned());
     format!("In {of}: {what} {why}{further}")
+}
+
+/// What two answers show of the ranks that have done less.
+fn between(group: &HungGroup) -> Option<String> {
+    let find = |kind: EvidenceKind| group.evidence.iter().find(|of| of.kind == kind);
+    let within = |of: &Evidence| of.during_ns.map_or(String::new(), |time| format!(" in {}", duration(time)));
+    if let Some(none) = find(EvidenceKind::NoProgress) {
+        return Some(format!(
+            "No count moved{}, which is too short to show whether it is stuck or slow.",
+            within(none)
+        ));
+    }
+    let progress = find(EvidenceKind::Progress)?;
+    let fewer = group.evidence.iter().filter(|of| of.kind == EvidenceKind::FewerCalls);
+    let fewer: BTreeSet<u32> = fewer.flat_map(|of| &of.ranks).copied().collect();
+    let still: Vec<u32> = fewer.iter().copied().filter(|rank| has(&progress.peers, *rank)).collect();
+    let moves = fewer.iter().all(|rank| has(&progress.ranks, *rank));
+    Some(match (&still[..], fewer.len()) {
+        ([], 1) if moves => "It moves, so this is slow and no hang.".to_owned(),
+        ([], _) if moves => "They move, so this is slow and no hang.".to_owned(),
+        ([], _) => "This alone does not show whether it is stuck or slow.".to_owned(),
+        ([_], 1) => format!("It called nothing{} while its peers went on: it may hang.", within(progress)),
+        ([one], _) => {
+            format!("Of these rank {one} called nothing{} while others went on: it may hang.", within(progress))
+        }
+        (still, all) => {
+            let who = if still.len() == all { "They".to_owned() } else { format!("Of these {}", ranks(still)) };
+            format!("{who} called nothing{} while others went on: they may hang.", within(progress))
+        }
+    })
 }
 
 fn unclear(report: &HangReport) -> String {
     let Some(group) = report.open.first() else {
-        return format!("Cannot say whether the job hangs: in {} no rank is seen to wait.", groups(report));
+        let seen = format!("Cannot say whether the job hangs: in {} no rank is seen to wait", groups(report));
+        return match &report.ranks_without_records[..] {
+            [] => format!("{seen}."),
+            unknown => {
+                let of = report.without_records_in.as_ref().map_or(String::new(), |group| format!(" of {group}"));
+                let they = if unknown.len() == 1 { "it" } else { "they" };
+                format!(
+                    "{seen}, and there are no records of {}{of}: {they} may wait, or be what others wait for.",
+                    ranks(unknown)
+                )
+            }
+        };
     };
     let n = report.open.len();
     let groups = if n == 1 { "1 group".to_owned() } else { format!("{n} groups") };
     let what = operation(group.collective.as_deref(), group.sequence);
-    let first = format!(
-        "Unclear: in {groups} operations are incomplete that all ranks with records have enqueued, first {what} of {}.",
-        group.name.group
-    );
+    let is_of_two = |name: &str| Collective::of_record(name).is_some_and(Collective::is_point_to_point);
+    let by_all = match group.collective.as_deref().is_some_and(is_of_two) {
+        true => ",",
+        false => " that all ranks with records have enqueued,",
+    };
+    let first = format!("Unclear: in {groups} operations are incomplete{by_all} first {what} of {}.", group.name.group);
     if let [ended] = &group.ended_ranks[..] {
         return format!(
             "{first} It has ended on rank {ended} alone. If that is its root, it may have ended before the others took part: nothing shows which side is at fault."
         );
     }
     match &report.ranks_without_records[..] {
+        [] if !group.idle_ranks.is_empty() => {
+            let does = if group.idle_ranks.len() == 1 { "does" } else { "do" };
+            let waiting = if group.waiting_ranks.len() == 1 { "waits" } else { "wait" };
+            format!(
+                "{first} {} {does} not wait in this group, and may be what {} {waiting} for.",
+                capital(&ranks(&group.idle_ranks)),
+                ranks(&group.waiting_ranks)
+            )
+        }
+        [] if !group.not_started_ranks.is_empty() && group.waits_for.is_empty() => {
+            let runs: Vec<u32> =
+                group.waiting_ranks.iter().copied().filter(|rank| !has(&group.not_started_ranks, *rank)).collect();
+            let or = if report.is_timed_out { "" } else { "; or the job runs" };
+            format!(
+                "{first} It has begun on {}, and not on {}, where something before it may be stuck on the GPU{or}.",
+                ranks(&runs),
+                ranks(&group.not_started_ranks)
+            )
+        }
+        [] if report.is_timed_out => {
+            format!("{first} This may be a slow or broken link: the job does not run, as the watchdog's time is over.")
+        }
         [] => format!("{first} This may be a slow or broken link, or a running job."),
         unknown => format!("{first} There are no records of {}, which may be what they wait for.", ranks(unknown)),
     }

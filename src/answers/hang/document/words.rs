@@ -140,12 +140,20 @@ pub(crate) fn sentence(of: &Evidence) -> String {
             format!("in {what} {who} send {sent} elements together and receive {received}: their sizes do not fit.")
         }
         EvidenceKind::OtherOrder => {
-            let (started, wait) =
-                (verb(&of.peers, "has started that", "have started that"), verb(&of.ranks, "has", "have"));
+            let (have, others) = (verb(&of.ranks, "has", "have"), verb(&of.peers, "has", "have"));
             format!(
-                "{who} {wait} started {what} before {here}, and {peers} {started} first: they wait for each other, most likely."
+                "{who} {have} {there} {what} before {here}, and {peers} {others} {there} that first: they wait for each other, most likely."
             )
         }
+        EvidenceKind::HoldsUp => {
+            format!(
+                "{who} {} {there} {what} before {here}, which waits there for its end.",
+                verb(&of.ranks, "has", "have")
+            )
+        }
+        EvidenceKind::OtherPeer => format!(
+            "{who} sends to {peers}, which receives from rank {here}, and rank {here} has not sent to it yet: one of the three may name the wrong rank."
+        ),
         EvidenceKind::NoReceive => format!("{who} sends to {peers} ({here}x), which has no receive for that."),
         EvidenceKind::NoSend => format!("{who} receives from {peers} ({here}x), which has no send for that."),
         EvidenceKind::FewerCalls => {
@@ -155,10 +163,30 @@ pub(crate) fn sentence(of: &Evidence) -> String {
             let by = by.map_or(String::new(), |by| format!(" by {by} {name}"));
             format!("{who} {}{by}: {here} against {there} on {peers}.", verb(&of.ranks, "lags", "lag"))
         }
-        EvidenceKind::NoProgress => "no count moved between the last two answers.".to_owned(),
-        EvidenceKind::Progress => format!("between the last two answers the counts of {who} moved."),
+        EvidenceKind::NoProgress => format!("no count moved between the last two answers{}.", apart(of)),
+        EvidenceKind::Progress => {
+            let still = if of.peers.is_empty() { String::new() } else { format!(", and those of {peers} did not") };
+            let apart = Some(apart(of)).filter(|apart| !apart.is_empty()).map_or(String::new(), |apart| apart + ",");
+            format!("between the last two answers{apart} the counts of {who} moved{still}.")
+        }
+        EvidenceKind::NoAnswer => {
+            let (were, are) = (verb(&of.ranks, "was", "were"), verb(&of.ranks, "is", "are"));
+            let ended = verb(
+                &of.ranks,
+                "its process has ended, or has destroyed",
+                "their processes have ended, or have destroyed",
+            );
+            format!(
+                "{who} {were} in the answer before the last one, and {are} not in the last: {ended} the communicator."
+            )
+        }
         EvidenceKind::Fault => format!("{who} {}: {here}.", verb(&of.ranks, "is reported", "are reported")),
     })
+}
+
+/// How far two answers are apart: `, 60.0 s apart`.
+fn apart(of: &Evidence) -> String {
+    of.during_ns.map_or(String::new(), |time| format!(", {} apart", duration(time)))
 }
 
 /// A number with its thousands apart.
@@ -205,11 +233,14 @@ pub(crate) fn advice(report: &HangReport, group: &HungGroup) -> Option<String> {
             if none.ranks.len() == 1 { ("the process", "it still runs") } else { ("the processes", "they still run") };
         return Some(format!("look at {process} of {who}: the end of the log, and whether {run}."));
     }
-    if shows(EvidenceKind::OtherOrder) {
+    if shows(EvidenceKind::OtherOrder) || shows(EvidenceKind::HoldsUp) {
         return Some(
-            "call both groups in the same order on all ranks, or wait for the end of one before the other is called."
+            "call these groups in the same order on all ranks, or wait for the end of one before the other is called."
                 .to_owned(),
         );
+    }
+    if shows(EvidenceKind::OtherPeer) {
+        return Some("print the peer of each send and receive on these ranks before the call.".to_owned());
     }
     if shows(EvidenceKind::OtherMessage) || shows(EvidenceKind::OtherTotals) {
         return Some(
@@ -237,13 +268,20 @@ pub(crate) fn advice(report: &HangReport, group: &HungGroup) -> Option<String> {
         );
     }
     let is_answer = group.name.source == Source::RAS.name();
-    let is_known = [EvidenceKind::NoProgress, EvidenceKind::Progress, EvidenceKind::Fault].into_iter().any(shows);
-    if shows(EvidenceKind::FewerCalls) && is_answer && !is_known {
-        return Some("ask again, and give both answers: if no count has moved, it hangs.".to_owned());
+    let is_known = [EvidenceKind::Progress, EvidenceKind::Fault, EvidenceKind::NoAnswer].into_iter().any(shows);
+    let is_stuck = report.hung.iter().any(|of| std::ptr::eq(of, group));
+    if shows(EvidenceKind::FewerCalls) && is_answer && !is_known && !is_stuck {
+        let later = if shows(EvidenceKind::NoProgress) { " after a minute" } else { "" };
+        return Some(format!("ask again{later}, and give both answers: if no count has moved, it hangs."));
     }
-    let missing = of(&group.missing_ranks);
+    let mut missing = of(&group.missing_ranks);
+    missing.retain(|rank| !has(&group.may_wait_elsewhere, *rank));
     let who = ranks(&missing);
-    let own = |process: &&RankProcess| process.group.as_ref() == Some(&group.name.group);
+    let waits = |process: &RankProcess| {
+        let rank = if group.name.ranks_are_local { process.place } else { process.rank };
+        rank.is_some_and(|rank| has(&group.may_wait_elsewhere, rank))
+    };
+    let own = |process: &&RankProcess| process.is_in(&group.name.group) && !waits(process);
     let commands: Vec<String> = report.processes.iter().filter(own).filter_map(command).take(COMMANDS + 1).collect();
     let how = match &commands[..] {
         all if !all.is_empty() && all.len() <= COMMANDS => all.join("; "),
