@@ -287,8 +287,12 @@ fn calls_that_are_not_kept_are_counted() {
     let text = log(&[(0, &of_all), (1, &fewer)]);
     for keep in [Keep::All, Keep::Last(6)] {
         let report = judge(text.clone(), keep);
-        assert_eq!((report.outcome, &report.lagging[0].missing_ranks[..]), (Outcome::Lagging, &[1][..]), "{keep:?}");
         let of = &report.lagging[0].evidence[0];
+        assert_eq!(
+            (report.outcome, of.kind, &of.ranks[..]),
+            (Outcome::Lagging, EvidenceKind::FewerCalls, &[1][..]),
+            "{keep:?}"
+        );
         assert_eq!((of.here.as_deref(), of.there.as_deref()), (Some("12"), Some("20")));
     }
 }
@@ -316,7 +320,9 @@ fn numbers_that_sends_advance_are_not_compared() {
     let one: &[Call<'_>] = &[("Send", 0, 8), ("AllReduce", 1, 8), ("AllGather", 2, 8)];
     let other: &[Call<'_>] = &[("AllReduce", 0, 8), ("AllGather", 1, 8)];
     let report = judge(log(&[(0, one), (1, other)]), Keep::All);
-    assert_eq!((report.outcome, report.hung.len()), (Outcome::NothingSeen, 0), "{:?}", report.hung);
+    assert_eq!((report.outcome, report.hung.len()), (Outcome::Lagging, 0), "{:?}", report.hung);
+    // The one send has no receive.
+    assert!(report.lagging[0].evidence.iter().all(|of| of.kind == EvidenceKind::FewerMessages), "{report:?}");
 }
 
 /// Calls under one number are what a file says: of many some are named.
@@ -354,6 +360,135 @@ fn equal_logs_are_no_proof_that_no_rank_waits() {
     let said = stdout(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.starts_with("Nothing seen: ") && !said.contains("No hang"), "{said}");
+}
+
+/// The same log with other words in one call of a rank.
+fn changed(text: &str, rank: u32, number: u64, from: &str, to: &str) -> String {
+    let is_it = |line: &str| {
+        line.starts_with(&format!("node:{}:", 100 + rank)) && line.contains(&format!("opCount {number:x} "))
+    };
+    text.lines().map(|line| if is_it(line) { line.replace(from, to) } else { line.to_owned() } + "\n").collect()
+}
+
+/// A log does not say what has ended. What differs is said; it is a hang only where the difference stops the job.
+#[test]
+fn calls_that_differ_are_no_hang_if_they_may_end() {
+    const UNPROVED: &str = "That is an error, and gives wrong values or a hang. Whether the job hangs, these records (NCCL_DEBUG log) do not show.";
+    let of = |function: &'static str| {
+        let calls: Vec<Call<'_>> = (0..5).map(|number| (function, number, 8)).collect();
+        log(&[(0, &calls), (1, &calls), (2, &calls), (3, &calls)])
+    };
+    let (root, of_two) = ("root 0", ["root 0", "root 2"]);
+    for (function, ranks, [from, to], outcome, said) in [
+        (
+            "Broadcast",
+            &[2][..],
+            of_two,
+            Outcome::Unclear,
+            "In communicator 0xabcd, in broadcast 3 rank 2 has root 2, and ranks 0, 1 and 3 root 0.",
+        ),
+        ("Broadcast", &[2, 3], of_two, Outcome::Unclear, "nothing says who is right."),
+        ("AllReduce", &[2], of_two, Outcome::NothingSeen, "another collective, type, size or root."),
+        (
+            "AllReduce",
+            &[2],
+            ["datatype 7", "datatype 2"],
+            Outcome::Unclear,
+            "In communicator 0xabcd, in all_reduce 3 rank 2 has Int, and ranks 0, 1 and 3 Float.",
+        ),
+        (
+            "AllReduce",
+            &[2],
+            ["datatype 7", "datatype 6"],
+            Outcome::Hung,
+            "The job hangs on rank 2 of communicator 0xabcd",
+        ),
+        ("AllReduce", &[2], ["count 8", "count 9"], Outcome::Hung, "The job hangs on rank 2 of communicator 0xabcd"),
+    ] {
+        let text = ranks.iter().fold(of(function), |text, rank| changed(&text, *rank, 3, from, to));
+        let report = judge(text, Keep::All);
+        assert_eq!(
+            (report.outcome, report.differing.len()),
+            (outcome, usize::from(outcome == Outcome::Unclear)),
+            "{function} {to}"
+        );
+        has(&verdict(&report), said);
+        assert_eq!(verdict(&report).contains(UNPROVED), outcome == Outcome::Unclear, "{}", verdict(&report));
+    }
+    // What stops the job comes before what may have ended, which is said, too.
+    let both = changed(&changed(&of("Broadcast"), 2, 1, root, "root 2"), 1, 3, "count 8", "count 9");
+    let report = judge(both, Keep::All);
+    assert_eq!((report.outcome, report.hung[0].sequence), (Outcome::Hung, Some(3)));
+    has(&verdict(&report), "In communicator 0xabcd, in broadcast 1 rank 2 has root 2, and ranks 0, 1 and 3 root 0.");
+    // Of a log the reduction is not known.
+    let mut records = records(of("AllReduce"), Keep::All);
+    for (reduction, said) in [(0, None), (2, Some("in all_reduce 0 rank 1 has maximum, and ranks 0, 2 and 3 sum."))] {
+        for operation in &mut records.operations {
+            operation.reduction = Some(if operation.place == Some(1) { reduction } else { 0 });
+        }
+        let report = hang(&records);
+        assert_eq!(report.differing.len(), usize::from(said.is_some()));
+        said.into_iter().for_each(|said| has(&verdict(&report), said));
+    }
+    // The census says it, too.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    for (text, is_said) in [(of("Broadcast"), false), (changed(&of("Broadcast"), 2, 3, root, "root 2"), true)] {
+        std::fs::write(&path, text).unwrap();
+        let said = stdout(&run(&["records", path.to_str().unwrap()]));
+        assert_eq!(said.contains("in broadcast 3 rank 2 has root 2"), is_said, "{said}");
+        assert_eq!(said.contains("Nothing is off"), !is_said, "{said}");
+    }
+}
+
+/// A rank's sends to a peer are as many as the peer's receives from it.
+#[test]
+fn messages_that_are_missing_are_counted() {
+    let of =
+        |function: &'static str, n: u64| -> Vec<Call<'static>> { (0..n).map(|number| (function, number, 8)).collect() };
+    let between = |sends: u64, receives: u64, keep| {
+        let text = log(&[(0, &of("Send", sends)), (1, &of("Recv", receives))]);
+        let text: String = text
+            .lines()
+            .map(|line| if line.contains(" Send:") { line.replace("root 0", "root 1") } else { line.to_owned() } + "\n")
+            .collect();
+        judge(text, keep)
+    };
+    for (sends, receives, said) in [
+        (
+            6,
+            5,
+            "Rank 1 called 5 receives from rank 0, which called 6 sends to it. This alone does not show whether it is stuck or slow.",
+        ),
+        (5, 6, "Rank 0 called 5 sends to rank 1, which called 6 receives from it."),
+    ] {
+        let report = between(sends, receives, Keep::All);
+        assert_eq!(report.outcome, Outcome::Lagging);
+        has(&verdict(&report), said);
+        // What is not kept is not counted.
+        assert_eq!(between(sends, receives, Keep::Last(5)).outcome, Outcome::NothingSeen);
+    }
+    assert_eq!(between(6, 6, Keep::All).outcome, Outcome::NothingSeen);
+}
+
+/// Inspector writes what has ended, numbered by function: a size that differs is an error, and no hang.
+#[test]
+fn sizes_of_what_has_ended_are_compared() {
+    let of = |bytes: u64| {
+        let line = |rank: u32, number: u64| {
+            let bytes = if (rank, number) == (1, 5) { bytes } else { 4096 };
+            format!(
+                r#"{{"id":"0xff","rank":{rank},"n_ranks":3,"nnodes":1,"pid":{rank},"hostname":"a","coll_perf":{{"coll":"AllReduce","coll_sn":{number},"coll_msg_size_bytes":{bytes},"coll_exec_time_us":12}}}}"#
+            ) + "\n"
+        };
+        let text: String = (0..3).flat_map(|rank| (3..8).map(move |number| line(rank, number))).collect();
+        judged(&[("inspector.log", text)])
+    };
+    let report = of(2048);
+    assert_eq!((report.outcome, report.differing.len()), (Outcome::Unclear, 1));
+    has(&verdict(&report), "in all_reduce 5 rank 1 has 2048 bytes, and ranks 0 and 2 4096 bytes. That is an error");
+    has(&shown(&report), "What ranks called differently");
+    assert_eq!(of(4096).outcome, Outcome::NothingSeen);
 }
 
 /// NCCL from 2.27 on may print `opCount 0` in every line: then lines are counted.

@@ -35,6 +35,11 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
             _ => {}
         }
     }
+    let differing = all
+        .iter()
+        .filter(|part| !part.finding.differs.is_empty())
+        .map(|part| whole.differing(part))
+        .collect::<Vec<_>>();
     // A rank that has done less in one group, and in another what others there have not, may wait for these.
     let leads = |(_, part): &(HungGroup, Part<'_>)| {
         let fewer = part.finding.evidence.iter().filter(|of| of.kind == EvidenceKind::FewerCalls);
@@ -126,7 +131,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
             () if !open.is_empty() || !losses.is_empty() || !is_judged || standstill.is_some() || is_warned => {
                 Outcome::Unclear
             }
-            () if !unknown.is_empty() => Outcome::Unclear,
+            () if !unknown.is_empty() || !differing.is_empty() => Outcome::Unclear,
             () if sees_nothing || group_count == 0 && processes_without_ranks.is_some() => Outcome::NothingSeen,
             () => Outcome::Clear,
         },
@@ -135,6 +140,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         circle_processes: circle_processes.collect(),
         hung: hung.into_iter().map(|(_, group, _)| group).collect(),
         lagging: lagging.into_iter().map(|(group, _)| group).collect(),
+        differing,
         open: open.into_iter().map(|(_, group, _)| group).collect(),
         matrix,
         processes,
@@ -366,6 +372,29 @@ impl<'a> Whole<'a> {
             evidence_left_out: finding.left_out,
             may_wait_elsewhere: Vec::new(),
             paths: paths::compare(group, finding, self.at_fault(part), self.records),
+        }
+    }
+
+    /// A group in which ranks called something different, which proves no hang.
+    fn differing(&self, part: &Part<'_>) -> HungGroup {
+        let evidence = &part.finding.differs;
+        let odd = evidence.iter().filter(|of| !of.kind.is_tie()).flat_map(|of| &of.ranks).copied();
+        let first = evidence.first();
+        HungGroup {
+            name: part.group.name.clone(),
+            distance: None,
+            collective: first.and_then(|of| of.collective.clone()),
+            sequence: first.and_then(|of| of.sequence),
+            missing_ranks: Vec::new(),
+            stuck_ranks: Vec::new(),
+            odd_ranks: odd.collect::<BTreeSet<u32>>().into_iter().collect(),
+            waiting_ranks: Vec::new(),
+            unknown_ranks: part.group.unknown(),
+            culprits: Vec::new(),
+            evidence: evidence.clone(),
+            evidence_left_out: 0,
+            may_wait_elsewhere: Vec::new(),
+            paths: None,
         }
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Finding {
     /// Ranks at fault, whether or not they wait elsewhere.
     pub(super) proved: BTreeSet<u32>,
     pub(super) evidence: Vec<Evidence>,
+    /// What ranks called differently, where that proves no hang.
+    pub(super) differs: Vec<Evidence>,
     /// How much evidence was beyond the limit.
     pub(super) left_out: usize,
     /// Ranks on which the incomplete operation has ended, where that says nothing of who is at fault.

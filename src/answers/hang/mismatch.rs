@@ -1,19 +1,28 @@
-//! Ranks that called something different from the others at the same number: another collective, type or size.
+//! Ranks that called something different from the others at the same number: another collective, type, size, root or reduction.
 //!
 //! The majority is believed, whichever rank comes first. Without a majority, nothing shows which ranks are right.
+//!
+//! Not every difference stops a job: types of one size and other reductions give wrong values, a short message to another root goes through, and what has ended
+//! did end. Where a source does not say what is open, such a difference is noted and proves no hang.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::finding::Finding;
-use super::{Evidence, EvidenceKind, Outcome};
-use crate::names::collectives::Collective;
+use super::{Evidence, EvidenceKind, Outcome, shows_what_is_open};
+use crate::names::collectives::{Collective, element_bytes};
 use crate::operation::{Counts, Operation, Source, State};
 use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
 /// In a damaged file, all ranks may differ. A call with unknown fields is compared with at most this many others.
 const MOST_SIDES: usize = 1000;
+
+/// As many sides are named of a difference that proves no hang.
+const MOST_DIFFERENCES: usize = 16;
+
+/// By NCCL's numbers.
+const REDUCTIONS: [&str; 5] = ["sum", "product", "maximum", "minimum", "average"];
 
 /// How many of the operations under one number are listed.
 const NAMED: usize = 8;
@@ -23,7 +32,16 @@ const NAMED: usize = 8;
 struct Call {
     collective: Vec<Option<Arc<str>>>,
     dtype: Vec<Option<Arc<str>>>,
-    elements: Vec<Option<u64>>,
+    sizes: Vec<Option<Size>>,
+    roots: Vec<Option<i64>>,
+    reductions: Vec<Option<u32>>,
+}
+
+/// The size of a call, in what its source counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Size {
+    Elements(u64),
+    Bytes(u64),
 }
 
 impl Call {
@@ -32,12 +50,15 @@ impl Call {
         // A barrier is an all-reduce, too, and another call than one of the program's.
         self.collective.push(records.calls_by.get(&at).or(operation.collective.as_ref()).cloned());
         self.dtype.push(operation.dtype.clone());
-        self.elements.push(elements(operation));
+        let of = operation.collective.as_deref().and_then(Collective::of_record);
+        self.sizes.push(size(operation));
+        self.roots.push(operation.peer.filter(|_| of.is_some_and(Collective::has_root)));
+        self.reductions.push(operation.reduction);
     }
 
     fn unknown(&self) -> usize {
         let texts = self.collective.iter().chain(&self.dtype).filter(|text| text.is_none()).count();
-        texts + self.elements.iter().filter(|elements| elements.is_none()).count()
+        texts + self.sizes.iter().filter(|size| size.is_none()).count()
     }
 
     /// How its operations differ from those of `other`, starting at operation `from` of `other`.
@@ -51,7 +72,22 @@ impl Call {
         if differ(&self.dtype, &other.dtype, from) {
             return Some(EvidenceKind::OtherType);
         }
-        differ(&self.elements, &other.elements, from).then_some(EvidenceKind::OtherSize)
+        if differ(&self.sizes, &other.sizes, from) {
+            return Some(EvidenceKind::OtherSize);
+        }
+        if differ(&self.roots, &other.roots, from) {
+            return Some(EvidenceKind::OtherRoot);
+        }
+        differ(&self.reductions, &other.reductions, from).then_some(EvidenceKind::OtherReduction)
+    }
+
+    /// Whether all types have one size, in which the messages are as long.
+    fn is_as_long(&self, other: &Call) -> bool {
+        let bytes = |of: &Option<Arc<str>>| of.as_deref().and_then(element_bytes);
+        self.dtype
+            .iter()
+            .zip(&other.dtype)
+            .all(|(one, other)| one == other || bytes(one).is_some() && bytes(one) == bytes(other))
     }
 }
 
@@ -66,38 +102,47 @@ struct Side {
     is_last: bool,
 }
 
-/// The number of elements that must be equal on all ranks; `None` if it may differ. The input of a broadcast and the output of a reduction matter
-/// only to the root.
-fn elements(operation: &Operation) -> Option<u64> {
-    match operation.collective.as_deref().and_then(Collective::of_record)? {
+/// The size that must be equal on all ranks; `None` if it may differ. The input of a broadcast and the output of a reduction matter only to the root.
+fn size(operation: &Operation) -> Option<Size> {
+    let elements = match operation.collective.as_deref().and_then(Collective::of_record)? {
         Collective::AllReduce | Collective::AllGather | Collective::Reduce => operation.in_elements,
         Collective::ReduceScatter | Collective::Broadcast => operation.out_elements,
-        _ => None,
-    }
+        _ => return None,
+    };
+    // Inspector has no type.
+    let bytes = || operation.bytes.filter(|_| operation.dtype.is_none()).map(Size::Bytes);
+    elements.map(Size::Elements).or_else(bytes)
 }
 
 /// An operation: its number, its rank, and its index in the records.
 type Numbered = (i64, u32, usize);
 
+/// Operations that are numbered together.
+#[derive(Default)]
+struct Series {
+    all: Vec<Numbered>,
+    /// The numbers that some ranks have not completed.
+    open: BTreeSet<i64>,
+    /// By rank: its first and last number.
+    ends: BTreeMap<u32, (i64, i64)>,
+}
+
 /// Finds the first number at which the ranks of a group differ.
 pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Finding) {
     let has_peers = group.has_peers();
-    let mut all: Vec<Numbered> = Vec::new();
-    let mut open: BTreeSet<i64> = BTreeSet::new();
-    let mut ends: BTreeMap<u32, (i64, i64)> = BTreeMap::new();
+    let mut by_function: BTreeMap<Option<&str>, Series> = BTreeMap::new();
     for (rank, member) in &group.members {
         for at in &member.collectives {
             let operation = &records.operations[*at];
             let Some(sequence) = operation.sequence else { continue };
-            let is_of_group = match operation.counts {
-                Counts::Group | Counts::Collectives => true,
+            let function = match operation.counts {
+                Counts::Group | Counts::Collectives => None,
                 // Sends and receives advance the number on the ranks that take part.
-                Counts::Communicator => !has_peers,
-                Counts::Function | Counts::Stream => false,
+                Counts::Communicator if !has_peers => None,
+                Counts::Function => operation.collective.as_deref(),
+                Counts::Communicator | Counts::Stream => continue,
             };
-            if !is_of_group {
-                continue;
-            }
+            let Series { all, open, ends } = by_function.entry(function).or_default();
             if operation.state != State::Completed {
                 open.insert(sequence);
             }
@@ -106,14 +151,54 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
             all.push((sequence, *rank, *at));
         }
     }
-    all.sort_by_key(|(sequence, rank, _)| (*sequence, *rank));
-    // A number that all ranks completed is fine, whatever the names.
-    for of_number in all.chunk_by(|a, b| a.0 == b.0).filter(|of| open.contains(&of[0].0)) {
-        let sides = sides(of_number, records, &ends, group.source == Source::FLIGHT_RECORDER);
-        if sides.len() > 1 {
-            return judge(of_number[0].0, &sides, records, finding);
+    let shows_what_is_open = shows_what_is_open(group.source);
+    let mut differs: Vec<Evidence> = Vec::new();
+    for (function, Series { mut all, open, ends }) in by_function {
+        all.sort_by_key(|(sequence, rank, _)| (*sequence, *rank));
+        // A graph repeats the number of a function.
+        if function.is_some() {
+            all.dedup_by_key(|(sequence, rank, _)| (*sequence, *rank));
+        }
+        for of_number in all.chunk_by(|a, b| a.0 == b.0) {
+            let sequence = of_number[0].0;
+            // A number that all ranks completed is fine, whatever the names.
+            let is_open = open.contains(&sequence);
+            if !is_open && shows_what_is_open {
+                continue;
+            }
+            let sides = sides(of_number, records, &ends, group.source == Source::FLIGHT_RECORDER);
+            let [most, others @ ..] = &sides[..] else { continue };
+            let stops = |other: &Side| match differ(most, other) {
+                None | Some(EvidenceKind::OtherReduction) => false,
+                Some(EvidenceKind::OtherRoot) => shows_what_is_open,
+                Some(EvidenceKind::OtherType) => shows_what_is_open || !most.call.is_as_long(&other.call),
+                Some(_) => true,
+            };
+            // Of a function the numbers of a source alone say whether they are of one call.
+            if is_open && function.is_none() && others.iter().any(stops) {
+                judge(sequence, &sides, records, finding);
+                finding.differs = differs;
+                return;
+            }
+            if differs.is_empty() {
+                let is_tie = is_tie(most, others);
+                let all = others.iter().filter_map(|other| difference(sequence, most, other, is_tie, records));
+                differs = all.take(MOST_DIFFERENCES).collect();
+            }
         }
     }
+    finding.differs = differs;
+}
+
+/// What one side has in place of the largest; without a majority nothing says who is right.
+fn difference(sequence: i64, most: &Side, other: &Side, is_tie: bool, records: &Records) -> Option<Evidence> {
+    let kind = differ(most, other)?;
+    let from = first_difference(&most.call, &other.call, kind);
+    let [here, there] = [other, most].map(|of| Some(text(&of.call, kind, from)));
+    let kind = if is_tie { EvidenceKind::Undecidable } else { kind };
+    let evidence = Evidence::new(kind, other.ranks.clone(), most.ranks.clone());
+    let collective = records.operations[most.at].collective.as_deref().map(str::to_owned);
+    Some(Evidence { collective, sequence: Some(sequence), here, there, ..evidence })
 }
 
 /// Groups the ranks by their call under a number, largest group first. Ranks are left out if too little is known to assign them.
@@ -176,9 +261,13 @@ fn differ(one: &Side, other: &Side) -> Option<EvidenceKind> {
     if kinds.any(|kind| kind.is_none()) { None } else { first }
 }
 
+fn is_tie(most: &Side, others: &[Side]) -> bool {
+    others.first().is_some_and(|of| of.ranks.len() == most.ranks.len())
+}
+
 fn judge(sequence: i64, sides: &[Side], records: &Records, finding: &mut Finding) {
     let [most, others @ ..] = sides else { return };
-    let is_tie = others.first().is_some_and(|of| of.ranks.len() == most.ranks.len());
+    let is_tie = is_tie(most, others);
     before(sequence, finding);
     finding.outcome = Some(Outcome::Hung);
     finding.collective = records.operations[most.at].collective.as_deref().map(str::to_owned);
@@ -187,17 +276,10 @@ fn judge(sequence: i64, sides: &[Side], records: &Records, finding: &mut Finding
     finding.waiting.extend(&most.ranks);
     let mut odd: Vec<u32> = Vec::new();
     for other in others {
-        let Some(kind) = differ(most, other) else { continue };
+        let Some(evidence) = difference(sequence, most, other, is_tie, records) else { continue };
         odd.extend(&other.ranks);
         finding.theirs = finding.theirs.or(Some(other.at));
-        let collective = finding.collective.clone();
-        finding.prove(|| {
-            let from = first_difference(&most.call, &other.call, kind);
-            let [here, there] = [other, most].map(|of| Some(text(&of.call, kind, from)));
-            let kind = if is_tie { EvidenceKind::Undecidable } else { kind };
-            let evidence = Evidence::new(kind, other.ranks.clone(), most.ranks.clone());
-            Evidence { collective, sequence: Some(sequence), here, there, ..evidence }
-        });
+        finding.prove(|| evidence);
     }
     finding.crowds.push((most.ranks.clone(), odd.clone()));
     match is_tie {
@@ -229,7 +311,9 @@ fn first_difference(one: &Call, other: &Call, kind: EvidenceKind) -> usize {
     }
     match kind {
         EvidenceKind::OtherType => first(&one.dtype, &other.dtype),
-        EvidenceKind::OtherSize => first(&one.elements, &other.elements),
+        EvidenceKind::OtherSize => first(&one.sizes, &other.sizes),
+        EvidenceKind::OtherRoot => first(&one.roots, &other.roots),
+        EvidenceKind::OtherReduction => first(&one.reductions, &other.reductions),
         _ => first(&one.collective, &other.collective),
     }
 }
@@ -240,7 +324,18 @@ fn text(call: &Call, kind: EvidenceKind, first: usize) -> String {
     let from = if all > NAMED { first.min(all) } else { 0 };
     let word = |at: usize| match kind {
         EvidenceKind::OtherType => call.dtype[at].as_deref().unwrap_or("?").to_owned(),
-        EvidenceKind::OtherSize => call.elements[at].map_or("?".to_owned(), |n| format!("{n} elements")),
+        EvidenceKind::OtherSize => match call.sizes[at] {
+            Some(Size::Elements(n)) => format!("{n} elements"),
+            Some(Size::Bytes(n)) => format!("{n} bytes"),
+            None => "?".to_owned(),
+        },
+        EvidenceKind::OtherRoot => call.roots[at].map_or("?".to_owned(), |root| format!("root {root}")),
+        EvidenceKind::OtherReduction => {
+            let number = call.reductions[at].and_then(|number| usize::try_from(number).ok());
+            number
+                .and_then(|number| REDUCTIONS.get(number))
+                .map_or("another reduction".to_owned(), |name| (*name).to_owned())
+        }
         _ => call.collective[at].as_deref().unwrap_or("?").to_owned(),
     };
     let words: Vec<String> = (from..all).take(NAMED).map(word).collect();

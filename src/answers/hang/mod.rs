@@ -9,7 +9,7 @@
 //! changes.
 //!
 //! `positions` finds how far each rank of a group is, `mismatch` compares the calls at one position, `graph` follows which rank waits for which,
-//! `chains` combines the groups, `peers` pairs sends and receives, `sizes` adds up what all-to-alls send and receive, `order` compares which of two groups
+//! `chains` combines the groups, `peers` pairs sends and receives, `messages` counts them in logs, `sizes` adds up what all-to-alls send and receive, `order` compares which of two groups
 //! ranks started first or called first, `counts` judges sources without states; `matrix`, `paths` and `processes` show who is where.
 
 mod chains;
@@ -18,6 +18,7 @@ pub mod document;
 mod finding;
 mod graph;
 mod matrix;
+mod messages;
 mod mismatch;
 mod order;
 mod paths;
@@ -102,6 +103,9 @@ pub struct HangReport {
     /// The groups in which some ranks have done less than others.
     #[serde(skip)]
     pub lagging: Vec<HungGroup>,
+    /// The groups in which ranks called something different, which proves no hang.
+    #[serde(skip)]
+    pub differing: Vec<HungGroup>,
     /// The groups with incomplete operations that all ranks with records have enqueued.
     pub open: Vec<OpenGroup>,
     /// The state of each rank in the groups above.
@@ -230,8 +234,12 @@ pub enum EvidenceKind {
     OtherCollective,
     /// Like [`other_collective`](Self::OtherCollective), for the element type.
     OtherType,
-    /// Like [`other_collective`](Self::OtherCollective), for the number of elements.
+    /// Like [`other_collective`](Self::OtherCollective), for the number of elements, or of bytes.
     OtherSize,
+    /// Like [`other_collective`](Self::OtherCollective), for the root.
+    OtherRoot,
+    /// Like [`other_collective`](Self::OtherCollective), for the reduction.
+    OtherReduction,
     /// The ranks and the peers called different things, and there is no majority.
     Undecidable,
     /// Like [`undecidable`](Self::Undecidable): the ranks send `here` elements to the peers, which receive `there`.
@@ -251,6 +259,8 @@ pub enum EvidenceKind {
     NoSend,
     /// The ranks have enqueued `here` calls of a collective, and the peers `there`; `nothing` if no call is recorded.
     FewerCalls,
+    /// The ranks have called `here` receives from the peers (or sends to them, as `collective` says), and the peers `there` of the other.
+    FewerMessages,
     /// No count of the group moved between two answers.
     NoProgress,
     /// Counts of the ranks moved between two answers, and those of the peers did not.
@@ -374,6 +384,7 @@ fn judge(group: &RecordedGroup, records: &Records) -> Finding {
         _ => {
             let mut finding = counts::of_calls(group, records);
             mismatch::add(group, records, &mut finding);
+            messages::add(group, records, &mut finding);
             finding
         }
     }

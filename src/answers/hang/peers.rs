@@ -140,7 +140,7 @@ fn elements(of: &Operation) -> Option<u64> {
 }
 
 /// The peer's rank. Sources record its position in the group.
-fn peer_of(group: &RecordedGroup, records: &Records, at: usize) -> Option<u32> {
+pub(super) fn peer_of(group: &RecordedGroup, records: &Records, at: usize) -> Option<u32> {
     let place = u32::try_from(records.operations[at].peer?).ok()?;
     if !group.is_global {
         return Some(place);

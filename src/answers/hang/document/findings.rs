@@ -78,7 +78,7 @@ fn findings(report: &HangReport) -> Vec<Finding> {
         named.len() > before || named.is_empty()
     };
     let groups: Vec<&HungGroup> = groups.into_iter().filter(is_new).collect();
-    groups.into_iter().map(finding).chain(reported(report)).collect()
+    groups.into_iter().chain(&report.differing).map(finding).chain(reported(report)).collect()
 }
 
 /// What a source reports beside the ranks of groups: processes, and what NCCL warned of.

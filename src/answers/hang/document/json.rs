@@ -15,6 +15,8 @@ pub(crate) struct HangData<'a> {
     hung: Vec<WrittenGroup<'a>>,
     /// The groups in which some ranks have done less than others.
     lagging: Vec<WrittenGroup<'a>>,
+    /// The groups in which ranks called something different, which proves no hang.
+    differing: Vec<WrittenGroup<'a>>,
     /// The processes of the ranks at fault, or else of those that have done less, and those that a source reports itself.
     processes: Vec<WrittenProcess<'a>>,
 }
@@ -56,6 +58,7 @@ pub(crate) fn hang(report: &HangReport) -> HangData<'_> {
         report,
         hung: report.hung.iter().map(|group| written(report, group)).collect(),
         lagging: report.lagging.iter().map(|group| written(report, group)).collect(),
+        differing: report.differing.iter().map(|group| written(report, group)).collect(),
         processes: report
             .processes
             .iter()

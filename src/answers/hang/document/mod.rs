@@ -22,7 +22,7 @@ use crate::document::table::{Cell, Column, Table, name, words};
 
 pub use verdict::verdict;
 use words::operation;
-pub(crate) use words::warned;
+pub(crate) use words::{difference, warned};
 
 /// Whether a job hangs, and how to show it.
 #[derive(Debug, Clone)]

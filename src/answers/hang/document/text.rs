@@ -59,6 +59,13 @@ pub(crate) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> i
         page.paths(paths, out)?;
     }
     page.waiting(&later, limit(WAITING_GROUPS), out)?;
+    if !report.differing.is_empty() {
+        writeln!(out, "\nWhat ranks called differently")?;
+    }
+    for group in report.differing.iter().take(limit(GROUPS)) {
+        page.group(usize::MAX, group, out)?;
+    }
+    more(report.differing.len(), limit(GROUPS), out)?;
     page.reported(limit(EVIDENCE), out)?;
     page.matrix(out)
 }

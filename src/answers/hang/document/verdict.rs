@@ -32,15 +32,20 @@ pub(crate) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
         _ if report.group_count == 0 && report.standstill.is_none() => "The records have nothing by which to judge.".to_owned(),
         Outcome::Unclear if matches!(report.still, Some(Still::Moves | Still::Ended)) => unsettled(report),
         Outcome::Unclear if report.open.is_empty() && report.standstill.is_some() => standstill(report),
+        Outcome::Unclear if report.open.is_empty() && !report.differing.is_empty() => differing(report),
         Outcome::Unclear => unclear(report),
         Outcome::NothingSeen => format!(
-            "Nothing seen: in {} no rank is known to have called less than others, or something else. These records ({}) do not say which operations have not ended, so \
+            "Nothing seen: in {} no rank is known to have called less than others, or another collective, type, size or root. These records ({}) do not say which operations have not ended, so \
              that they cannot show whether the job hangs.{}",
             groups(report),
             report.sources.join(" and "),
             if report.sources == [Source::RAS.title()] { " Ask again: a second answer shows whether the counts move." } else { "" }
         ),
         _ => format!("No hang: in {} no rank waits for another.", groups(report)),
+    };
+    let judged = match first_difference(report) {
+        Some(difference) if !judged.contains(&difference) => format!("{judged} {difference}"),
+        _ => judged,
     };
     let judged = match (report.outcome, report.warnings.first().filter(|of| of.is_telling())) {
         (Outcome::Unclear, Some(first)) if report.open.is_empty() && report.losses.is_empty() => {
@@ -344,6 +349,21 @@ fn between(group: &HungGroup) -> Option<String> {
             format!("{who} called nothing{} while others went on: they may hang.", within(progress))
         }
     })
+}
+
+/// What ranks called differently, in the first group.
+fn first_difference(report: &HangReport) -> Option<String> {
+    words::difference(report.differing.first()?)
+}
+
+/// Calls that differ, where nothing shows whether they have ended.
+fn differing(report: &HangReport) -> String {
+    let difference = first_difference(report).unwrap_or_default();
+    let records =
+        if report.sources.is_empty() { String::new() } else { format!(" ({})", report.sources.join(" and ")) };
+    format!(
+        "{difference} That is an error, and gives wrong values or a hang. Whether the job hangs, these records{records} do not show."
+    )
 }
 
 fn unclear(report: &HangReport) -> String {

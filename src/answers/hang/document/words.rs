@@ -121,7 +121,11 @@ pub(crate) fn sentence(of: &Evidence) -> String {
         EvidenceKind::NoRecords => {
             format!("{peers} {wait} in {what} for {who}, which left no records.")
         }
-        EvidenceKind::OtherCollective | EvidenceKind::OtherType | EvidenceKind::OtherSize => {
+        EvidenceKind::OtherCollective
+        | EvidenceKind::OtherType
+        | EvidenceKind::OtherSize
+        | EvidenceKind::OtherRoot
+        | EvidenceKind::OtherReduction => {
             format!("in {what} {who} {} {here}, and {peers} {there}.", verb(&of.ranks, "has", "have"))
         }
         EvidenceKind::Undecidable => {
@@ -163,6 +167,10 @@ pub(crate) fn sentence(of: &Evidence) -> String {
             let by = by.map_or(String::new(), |by| format!(" by {by} {name}"));
             format!("{who} {}{by}: {here} against {there} on {peers}.", verb(&of.ranks, "lags", "lag"))
         }
+        EvidenceKind::FewerMessages => match of.collective.as_deref() {
+            Some("send") => format!("{who} called {here} sends to {peers}, which called {there} receives from it."),
+            _ => format!("{who} called {here} receives from {peers}, which called {there} sends to it."),
+        },
         EvidenceKind::NoProgress => format!("no count moved between the last two answers{}.", apart(of)),
         EvidenceKind::Progress => {
             let still = if of.peers.is_empty() { String::new() } else { format!(", and those of {peers} did not") };
@@ -182,6 +190,13 @@ pub(crate) fn sentence(of: &Evidence) -> String {
         }
         EvidenceKind::Fault => format!("{who} {}: {here}.", verb(&of.ranks, "is reported", "are reported")),
     })
+}
+
+/// What ranks of a group called differently: `In communicator 0xabc, in broadcast 3 rank 2 has root 2, and ranks 0, 1 and 3 root 0.`
+pub(crate) fn difference(group: &HungGroup) -> Option<String> {
+    let what = sentence(group.evidence.first()?);
+    let what = what.strip_prefix("In ").map_or(what.clone(), |what| format!("in {what}"));
+    Some(format!("In {}, {what}", visible(&group.name.group)))
 }
 
 /// How far two answers are apart: `, 60.0 s apart`.

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) use lacks::remarks;
 
 use super::RecordsReport;
-use crate::answers::hang::document::warned;
-use crate::answers::hang::{NcclWarning, Outcome, hang, merged};
+use crate::answers::hang::document::{difference, warned};
+use crate::answers::hang::{EvidenceKind, HungGroup, NcclWarning, Outcome, hang, merged};
 use crate::answers::recording;
 use crate::answers::recording::{Loss, words};
 use crate::document::findings::{Finding, FindingKind, Place};
@@ -18,6 +18,9 @@ use crate::document::format::{ranks, size, visible};
 use crate::operation::Source;
 use crate::operations::communicators::Communicators;
 use crate::records::{RecordFile, Records};
+
+/// So many groups are named in which calls differ.
+const DIFFERING: usize = 8;
 
 /// A problem: in few words, in a sentence, and its advice. Ranks are ranks within the communicator, or of the job if only that is known; those of a hang
 /// are ranks of the job.
@@ -40,7 +43,7 @@ fn problem(
 
 /// The problems, the most important first.
 pub(super) fn find(records: &Records, communicators: &Communicators, report: &RecordsReport) -> Vec<Finding> {
-    let mut found: Vec<Finding> = hangs(records).into_iter().collect();
+    let mut found = hangs(records);
     found.extend(recording::failed_calls(records).iter().map(|calls| {
         let advice = "read what NCCL prints about it with NCCL_DEBUG=WARN.";
         problem(FindingKind::FailedCalls, "Failed calls", words::failed(calls), [], Some(advice))
@@ -53,20 +56,30 @@ pub(super) fn find(records: &Records, communicators: &Communicators, report: &Re
     found
 }
 
-/// Dumps and answers of RAS suggest that the job hung, so only these are checked.
-fn hangs(records: &Records) -> Option<Finding> {
+/// Dumps and answers of RAS suggest that the job hung, so only in these hangs are looked for; in all, calls that differ.
+fn hangs(records: &Records) -> Vec<Finding> {
     let is_made_for_that = |file: &RecordFile| matches!(file.source, Some(Source::FLIGHT_RECORDER | Source::RAS));
-    if !records.files.iter().any(is_made_for_that) {
-        return None;
-    }
     let report = hang(records);
+    let is_fewer = |group: &&HungGroup| group.evidence.iter().any(|of| of.kind == EvidenceKind::FewerMessages);
+    let differing = report.differing.iter().chain(report.lagging.iter().filter(is_fewer));
+    let differs = |group: &HungGroup| {
+        let advice = "ask `nccl-stacks hang` with the same files: it says in which call, and on which ranks.";
+        let what = difference(group).unwrap_or_default();
+        problem(FindingKind::Hang, "Calls differ", what, group.odd_ranks.clone(), Some(advice))
+    };
+    let mut found: Vec<Finding> = differing.take(DIFFERING).map(differs).collect();
+    if !records.files.iter().any(is_made_for_that) {
+        return found;
+    }
     let what = match &report.culprits[..] {
         [] => "Ranks have done less than others of their group.".to_owned(),
         culprits => format!("The job hangs, or is held up, on {}.", ranks(culprits)),
     };
     let advice = "ask `nccl-stacks hang` with the same files: it says in which call, and why.";
-    matches!(report.outcome, Outcome::Hung | Outcome::Lagging)
-        .then(|| problem(FindingKind::Hang, "Hang", what, report.culprits, Some(advice)))
+    if matches!(report.outcome, Outcome::Hung | Outcome::Lagging) {
+        found.insert(0, problem(FindingKind::Hang, "Hang", what, report.culprits, Some(advice)));
+    }
+    found
 }
 
 fn warning(of: &NcclWarning) -> Finding {
