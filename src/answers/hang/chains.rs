@@ -1,16 +1,16 @@
 //! Combines all groups: on which ranks the job hangs, and which group waits for which.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::Finding;
 use super::graph::{Graph, PROCESSES, Rank};
+use super::waits::{Part, Waits};
 use super::{
     Evidence, EvidenceKind, HangReport, HungGroup, NcclWarning, OpenGroup, Outcome, Standstill, matrix, paths,
     processes, shows_what_is_open, warnings,
 };
 use crate::answers::recording;
 use crate::operation::{Operation, Source, State};
-use crate::operations::processes::Processes;
 use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups, is_point_to_point};
 use crate::records::Records;
 use crate::time::Ns;
@@ -40,18 +40,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         .filter(|part| !part.finding.differs.is_empty())
         .map(|part| whole.differing(part))
         .collect::<Vec<_>>();
-    // A rank that has done less in one group, and in another what others there have not, may wait for these.
-    let leads = |(_, part): &(HungGroup, Part<'_>)| {
-        let fewer = part.finding.evidence.iter().filter(|of| of.kind == EvidenceKind::FewerCalls);
-        part.all(fewer.flat_map(|of| &of.peers)).into_iter().collect::<BTreeSet<Rank>>()
-    };
-    let ahead: Vec<BTreeSet<Rank>> = lagging.iter().map(leads).collect();
-    for (at, (group, part)) in lagging.iter_mut().enumerate() {
-        let leads =
-            |rank: &&u32| ahead.iter().enumerate().any(|(of, ahead)| of != at && ahead.contains(&part.rank(**rank)));
-        group.may_wait_elsewhere = group.missing_ranks.iter().filter(leads).copied().collect();
-    }
-    lagging.sort_by_key(|(group, _)| !group.may_wait_elsewhere.is_empty());
+    order_lagging(&mut lagging);
     hung.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| x.name.group.cmp(&y.name.group)));
     open.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| x.name.group.cmp(&y.name.group)));
     let parts = hung.iter().map(|(.., part)| part).chain(open.iter().map(|(.., part)| part));
@@ -80,17 +69,9 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     let (losses, failed_calls) = (recording::losses(records), recording::failed_calls(records));
     let used = || all.iter().filter(|part| part.group.is_used(records));
     let group_count = used().count();
-    // Of ranks without any records nobody knows whether they wait, or are waited for.
-    let mut without_records_in = None;
-    if hung.is_empty() && lagging.is_empty() && open.is_empty() {
-        let unseen = || used().map(|part| (part.group, without_records(part.group, groups)));
-        let local = unseen().filter(|(group, of)| !group.is_global && !of.is_empty()).max_by_key(|(_, of)| of.len());
-        without_records_in = local.as_ref().map(|(group, _)| group.name.group.clone());
-        match local {
-            Some((_, of)) => unknown.extend(of),
-            None => unknown.extend(unseen().flat_map(|(_, of)| of)),
-        }
-    }
+    let is_seen = !hung.is_empty() || !lagging.is_empty() || !open.is_empty();
+    let (without_records_in, unseen) = if is_seen { (None, Vec::new()) } else { unseen(used(), groups) };
+    unknown.extend(unseen);
     let has_moved = |finding: &Finding| finding.moved.is_some_and(|(has_moved, _)| has_moved);
     let shows = |part: &Part<'_>| shows_what_is_open(part.group.source) || has_moved(part.finding);
     let sees_nothing = group_count > 0 && !used().any(shows);
@@ -165,28 +146,41 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     }
 }
 
-/// A group, by its index, with what it shows alone.
-#[derive(Clone, Copy)]
-struct Part<'a> {
-    at: usize,
-    group: &'a RecordedGroup,
-    finding: &'a Finding,
-    processes: &'a Processes,
+/// Puts groups first in which no rank has, in another group, what others there have not: such a rank may wait there.
+fn order_lagging(lagging: &mut [(HungGroup, Part<'_>)]) {
+    let leads = |(_, part): &(HungGroup, Part<'_>)| {
+        let fewer = part.finding.evidence.iter().filter(|of| of.kind == EvidenceKind::FewerCalls);
+        part.all(fewer.flat_map(|of| &of.peers)).into_iter().collect::<BTreeSet<Rank>>()
+    };
+    let ahead: Vec<BTreeSet<Rank>> = lagging.iter().map(leads).collect();
+    // A rank is in few groups, and a job has many.
+    let mut ahead_in: BTreeMap<Rank, Vec<usize>> = BTreeMap::new();
+    for (at, ranks) in ahead.iter().enumerate() {
+        ranks.iter().for_each(|rank| ahead_in.entry(*rank).or_default().push(at));
+    }
+    for (at, (group, part)) in lagging.iter_mut().enumerate() {
+        let leads =
+            |rank: &&u32| ahead_in.get(&part.rank(**rank)).is_some_and(|groups| groups.iter().any(|of| *of != at));
+        group.may_wait_elsewhere = group.missing_ranks.iter().filter(leads).copied().collect();
+    }
+    lagging.sort_by_key(|(group, _)| !group.may_wait_elsewhere.is_empty());
 }
 
-impl Part<'_> {
-    /// A rank of it, which two groups may have: by its number in the job, or else by its process.
-    fn rank(&self, rank: u32) -> Rank {
-        let RecordedGroup { source, position, is_global, .. } = *self.group;
-        if is_global {
-            return (None, rank);
+/// The ranks of groups without any records: nobody knows whether they wait, or are waited for. Where they are those of a communicator, of one, with its name.
+fn unseen<'a>(used: impl Iterator<Item = &'a Part<'a>>, groups: &RecordedGroups) -> (Option<String>, Vec<u32>) {
+    let mut of_job: BTreeSet<u32> = BTreeSet::new();
+    let mut local: Option<(&RecordedGroup, Vec<u32>)> = None;
+    for part in used {
+        let unseen = without_records(part.group, groups);
+        match part.group.is_global {
+            true => of_job.extend(unseen),
+            false if unseen.len() > local.as_ref().map_or(0, |(_, of)| of.len()) => local = Some((part.group, unseen)),
+            false => {}
         }
-        let process = self.processes.identity(source, position, rank).and_then(|at| u32::try_from(at).ok());
-        process.map_or((Some(self.at), rank), |process| (PROCESSES, process))
     }
-
-    fn all<'r>(&self, ranks: impl IntoIterator<Item = &'r u32>) -> Vec<Rank> {
-        ranks.into_iter().map(|rank| self.rank(*rank)).collect()
+    match local {
+        Some((group, unseen)) => (Some(group.name.group.clone()), unseen),
+        None => (None, of_job.into_iter().collect()),
     }
 }
 
@@ -445,69 +439,5 @@ impl<'a> Whole<'a> {
             idle_ranks: group.members.keys().filter(is_idle).copied().collect(),
             waits_for: self.waits_for.get(at).into_iter().flatten().cloned().collect(),
         }
-    }
-}
-
-/// Which groups wait for which. A group that waits for a rank depends on the groups in which that rank waits; a group without a rank at fault depends
-/// on the groups in which its own ranks have waited longer. Edges are stored by rank, because the number of edges between groups would be quadratic.
-#[derive(Default)]
-struct Waits {
-    /// By rank: the groups that wait for it.
-    awaited_in: BTreeMap<Rank, Vec<usize>>,
-    /// By hung group: the ranks that wait in it.
-    waiting: BTreeMap<usize, Vec<Rank>>,
-    /// By group without a rank at fault: the groups that it waits for.
-    held_up: BTreeMap<usize, BTreeSet<usize>>,
-}
-
-impl Waits {
-    fn find(records: &Records, all: &[Part<'_>]) -> Self {
-        let mut waits = Waits::default();
-        // By rank: the start and group of its oldest incomplete operation.
-        let mut oldest: BTreeMap<Rank, (Option<Ns>, usize)> = BTreeMap::new();
-        for part @ Part { at, group, finding, .. } in all {
-            if finding.outcome == Some(Outcome::Hung) || !group.unknown().is_empty() {
-                waits.waiting.insert(*at, part.all(&finding.waiting));
-            }
-            let awaited = part.all(finding.missing.union(&finding.stuck));
-            awaited.into_iter().for_each(|rank| waits.awaited_in.entry(rank).or_default().push(*at));
-            for (rank, operation) in &finding.oldest {
-                let since = (records.operations[*operation].enqueued, *at);
-                let known = oldest.entry(part.rank(*rank)).or_insert(since);
-                *known = since.min(*known);
-            }
-        }
-        for part @ Part { at, finding, .. } in
-            all.iter().filter(|of| of.finding.missing.is_empty() && of.finding.stuck.is_empty())
-        {
-            let waiting = part.all(&finding.waiting);
-            let others = waiting.iter().filter_map(|rank| oldest.get(rank)).map(|(_, other)| *other);
-            waits.held_up.insert(*at, others.filter(|other| other != at).collect());
-        }
-        waits
-    }
-
-    /// The number of groups between each group and the roots.
-    fn distances(&self, roots: Vec<usize>) -> BTreeMap<usize, u32> {
-        let mut after: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (at, others) in &self.held_up {
-            others.iter().for_each(|other| after.entry(*other).or_default().push(*at));
-        }
-        let mut distance: BTreeMap<usize, u32> = roots.iter().map(|root| (*root, 0)).collect();
-        let mut next: VecDeque<usize> = roots.into();
-        let mut followed: BTreeSet<Rank> = BTreeSet::new();
-        while let Some(at) = next.pop_front() {
-            let of = distance.get(&at).copied().unwrap_or(0);
-            // Groups that wait for a rank are reached from the first group in which that rank waits.
-            let ranks = self.waiting.get(&at).into_iter().flatten().filter(|rank| followed.insert(**rank));
-            let by_rank = ranks.filter_map(|rank| self.awaited_in.get(rank)).flatten();
-            for other in by_rank.chain(after.get(&at).into_iter().flatten()) {
-                if !distance.contains_key(other) {
-                    distance.insert(*other, of + 1);
-                    next.push_back(*other);
-                }
-            }
-        }
-        distance
     }
 }

@@ -9,7 +9,7 @@
 //! changes.
 //!
 //! `positions` finds how far each rank of a group is, `mismatch` compares the calls at one position, `graph` follows which rank waits for which,
-//! `chains` combines the groups, `peers` pairs sends and receives, `messages` counts them in logs, `sizes` adds up what all-to-alls send and receive, `order` compares which of two groups
+//! `chains` combines the groups, `waits` finds which of them wait for which, `peers` pairs sends and receives, `messages` counts them in logs, `sizes` adds up what all-to-alls send and receive, `order` compares which of two groups
 //! ranks started first or called first, `counts` judges sources without states; `matrix`, `paths` and `processes` show who is where.
 
 mod chains;
@@ -26,6 +26,7 @@ mod peers;
 mod positions;
 mod processes;
 mod sizes;
+mod waits;
 mod warnings;
 
 use serde::Serialize;

@@ -2,6 +2,7 @@
 
 mod findings;
 pub(crate) mod json;
+mod lag;
 mod text;
 mod verdict;
 mod words;
