@@ -53,11 +53,8 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     let in_groups = |ranks: &BTreeSet<Rank>| -> Vec<u32> {
         let numbered = ranks.iter().filter(|(scope, _)| *scope != PROCESSES).map(|(_, rank)| *rank);
         let joined = all.iter().filter(|part| !part.group.is_global && part.finding.outcome == Some(Outcome::Hung));
-        let joined = joined.flat_map(|part| {
-            let Finding { missing, stuck, odd, waiting, .. } = part.finding;
-            let of_group = missing.iter().chain(stuck).chain(odd).chain(waiting).copied();
-            of_group.filter(|rank| ranks.contains(&part.rank(*rank)))
-        });
+        let joined =
+            joined.flat_map(|part| part.group.members.keys().copied().filter(|rank| ranks.contains(&part.rank(*rank))));
         numbered.chain(joined).collect::<BTreeSet<u32>>().into_iter().collect()
     };
     let circle_processes = match all.iter().filter(|part| part.finding.outcome == Some(Outcome::Hung)).nth(1) {

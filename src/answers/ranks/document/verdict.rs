@@ -537,7 +537,8 @@ fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole) -> String {
     if share(reruns.hidden_ns) < PACE {
         return format!("No rank stands out: nothing above {hidden}{steps} can be hidden.");
     }
-    match latest(report) {
+    let is_waited_for = report.waited_ns.share_of(report.measured_ns).is_some_and(|share| share >= WORTH);
+    match latest(report).filter(|_| is_waited_for) {
         Some((rank, _)) => {
             format!("Rank {rank} is waited for most, but reruns cannot prove why: they hide up to {hidden}{steps}.")
         }
@@ -668,6 +669,7 @@ mod tests {
             let report = RankReport {
                 ranks: vec![caused(0, caused_ns[0]), caused(1, caused_ns[1])],
                 waited_ns: Ns(30),
+                measured_ns: Ns(60),
                 gpu_ns: Ns(100),
                 unmeasured_ns: [("broadcast".to_owned(), Ns(unmeasured))].into(),
                 ..RankReport::default()

@@ -214,7 +214,7 @@ fn idle(report: &StackReport) -> Option<(Ns, f64)> {
     let summary = &report.summary;
     let idle = summary.wall_ns - summary.busy_ns;
     let (share, lost) = (summary.share(idle)?, report.damage.lost_share?);
-    let most = summary.share(summary.exposed_ns)?.clamp(WORTH, PACE);
+    let most = if lost > 0.0 { PACE } else { summary.share(summary.exposed_ns)?.clamp(WORTH, PACE) };
     let is_known = summary.gpus > 0 && !has_only_collectives(report);
     (is_known && share - lost >= most).then_some((idle, share))
 }
