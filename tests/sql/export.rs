@@ -373,6 +373,33 @@ fn cuts_of_real_traces_answer_as_the_whole_trace() {
     }
 }
 
+/// A kernel that was launched before the window runs for 500 of the 900 µs from the first to the last kernel launched in it: the cut has it, so that the GPU
+/// is not called idle there.
+#[test]
+fn a_cut_has_what_runs_between_the_kernels_of_its_window() {
+    let tied = |name: &str, on: (u32, u32), ts: u32, dur: u32, id: u32| {
+        let kind = if on.0 == 0 { "kernel" } else { "cuda_runtime" };
+        format!(
+            r#""ph":"X","cat":"{kind}","name":"{name}","pid":{},"tid":{},"ts":{ts},"dur":{dur},"args":{{"correlation":{id}}}"#,
+            on.0, on.1
+        )
+    };
+    const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+    let (_folder, trace) = trace_of(&[
+        tied("cudaLaunchKernel", (1, 1), 0, 5, 1),
+        r#""ph":"X","cat":"user_annotation","name":"second","pid":1,"tid":1,"ts":100,"dur":50"#.to_owned(),
+        tied("cudaLaunchKernel", (1, 1), 110, 5, 2),
+        tied("cudaLaunchKernel", (1, 1), 120, 5, 3),
+        tied(REDUCE, (0, 7), 200, 100, 2),
+        tied("gemm", (0, 8), 400, 500, 1),
+        tied(REDUCE, (0, 7), 1_000, 100, 3),
+    ]);
+    let cut = check_cut(&trace, &["--function-name", "second"], &[]);
+    assert!(cut.text.contains("gemm"), "{}", cut.text);
+    let text = stdout(&run(&[&cut.path(), "--function-name", "second"]));
+    assert!(text.contains("GPU busy with any work 77.8 %"), "{text}");
+}
+
 /// An event as text, without what is added to those that match.
 fn unmarked(event: &serde_json::Value) -> String {
     let mut event = event.clone();

@@ -3,8 +3,9 @@
 //! That is more than the window's content: kernels run after their launch, functions began before the window, the forward pass ran long before. A few
 //! more slices are kept because callers are found through them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::gpu_spans::{is_by_launches, launched_in, spans_of};
 use crate::attribution::busy::Busy;
 use crate::attribution::callers::Callers;
 use crate::attribution::forward::Forwards;
@@ -12,7 +13,7 @@ use crate::attribution::gradients::Gradients;
 use crate::attribution::launches;
 use crate::attribution::launches::{Evidence, Launched, Launches, WindowOn};
 use crate::attribution::threads::MainThreads;
-use crate::id::{ProcessId, SliceId, ThreadId};
+use crate::id::{GpuId, ProcessId, SliceId, ThreadId};
 use crate::names::category::CategoryKind;
 use crate::names::gradients::is_node;
 use crate::store::Store;
@@ -32,7 +33,7 @@ pub struct Kept {
 ///
 /// - everything that overlaps the window;
 /// - the chosen kernels in it, and the kernels that ran beside them, which determine their exposed time;
-/// - all GPU work launched in it, and everything launched by the same graph replays;
+/// - all GPU work launched in it, what runs on the GPU meanwhile, and everything launched by the same graph replays;
 /// - the launches of all this GPU work with their callers, and the forward pass of the chosen kernels.
 pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> Kept {
     let in_window = |launched: &&Launched| window.contains(launched.at(store, on));
@@ -48,6 +49,9 @@ pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> K
     }
     let work = store.slices.ids().filter(|slice| is_work(store, *slice)).collect();
     let work = launches::for_work(store, work).kernels;
+    if is_by_launches(window, on) {
+        keeper.beside(&spans_of(store, &launched_in(store, &work, window)));
+    }
     let calls = || work.iter().filter_map(|launched| Some((launched, launched.call?)));
     // A replay is matched by order, so it is kept as a whole.
     let is_replayed = |launched: &Launched| launched.evidence == Evidence::GraphReplay;
@@ -110,6 +114,15 @@ impl<'a> Keeper<'a> {
             nodes: HashMap::new(),
             passes: HashSet::new(),
             processes: HashSet::new(),
+        }
+    }
+
+    /// Keeps all that runs on the GPUs in these spans: in them the GPU is busy or idle.
+    fn beside(&mut self, spans: &BTreeMap<GpuId, Window>) {
+        let Keeper { store, slices, .. } = self;
+        for slice in store.slices.ids().filter(|slice| is_work(store, *slice)) {
+            let is_inside = |span: &Window| overlaps(store, slice, *span);
+            slices[slice.row()] |= spans.get(&store.gpu_of(slice)).is_some_and(is_inside);
         }
     }
 
