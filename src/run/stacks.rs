@@ -39,9 +39,10 @@ impl Run<'_> {
         if files.are_parts()? {
             return self.stacks_of_parts(&files.parts, question);
         }
-        let ReducedTraces { mut traces, archives, left_out, .. } =
+        let ReducedTraces { mut traces, archives, left_out, lost, .. } =
             self.reduce(&files.traces, question, Kept::Stacks)?;
         let mut answer = StackAnswer { left_out, ..StackAnswer::merge(&mut traces, question) };
+        answer.completeness.unread = lost;
         for archive in &archives {
             answer.report.damage.add(Losses::count(archive));
             answer.damage.extend(self.damage_lines(archive));

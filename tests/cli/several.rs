@@ -134,6 +134,11 @@ fn what_cannot_be_read_is_named() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stderr(&output).contains("Left out: ") && stderr(&output).contains("rank2.json"), "{}", stderr(&output));
     assert_eq!(run(&[path, "--strict"]).status.code(), Some(1));
+    // A trace of which nothing can be read is a rank that is missing from the answer.
+    let whole = std::fs::read(testdata("sglang_decode.json.gz")).unwrap();
+    std::fs::write(folder.path().join("rank4.json.gz"), &whole[..20]).unwrap();
+    has(&stderr(&ended(&[path], 6)), "Files that cannot be used: 1");
+    std::fs::remove_file(folder.path().join("rank4.json.gz")).unwrap();
     let near = ended(&[&format!("{path}/rank7.json")], 1);
     has(&stderr(&near), "there is no such file; near it: ");
     let none = tempfile::tempdir().unwrap();
