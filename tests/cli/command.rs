@@ -363,6 +363,12 @@ fn files_that_are_no_traces() {
         ("objects.json", br#"[{"a":1}]"#, 1, "none of the 1 elements of its list is an event"),
         ("text.json", b"hello", 1, "this is not JSON"),
         ("half.json", br#"{"traceEvents": [{"ph": "X""#, 1, "is cut off at byte 17 before the first whole event"),
+        (
+            "header.json",
+            br#"{"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"#,
+            1,
+            " before the first whole event",
+        ),
         ("half.json.gz", &packed[..12], 1, "is cut off at byte 12 before the first whole event"),
         ("flipped.json.gz", &flipped, 1, "corrupt compressed data at byte"),
         ("half.json.zst", &zstd[..20], 1, "is cut off at byte 20 before the first whole event"),

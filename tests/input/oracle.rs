@@ -110,7 +110,7 @@ fn equal_to_trace_processor_bit_for_bit() {
             slices += store.slices.len();
         }
     }
-    let (least, least_slices) = if is_long() { (38, 700_000) } else { (29, 300_000) };
+    let (least, least_slices) = if is_long() { (38, 700_000) } else { (26, 200_000) };
     assert!(compared >= least, "only {compared} traces");
     assert!(slices > least_slices, "only {slices} slices compared one by one");
     println!(

@@ -248,7 +248,7 @@ fn without_gpus_nothing_is_blocked() {
             count += 1;
         }
     }
-    assert!(count >= 18, "{count}");
+    assert!(count >= if is_long() { 18 } else { 15 }, "{count}");
 }
 
 /// Four ranks of a decode loop, whose GPUs are busy from 3.3 ms on, with gaps of no more than 23 µs: they wait in four synchronisations each, 46.6 ms in all, and what sets their pace is

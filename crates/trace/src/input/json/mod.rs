@@ -38,6 +38,7 @@ use crate::error::Error;
 use crate::event::{Format, Shard, Support, Writer};
 use crate::input::containers::Turn;
 use crate::input::reader::{File, Fit, Reading, Refusal, TraceReader, source_failure};
+use crate::names::described::SCHEMA_VERSION;
 
 pub use crate::event::Collect;
 pub use crate::input::reader::Summary;
@@ -127,13 +128,18 @@ fn refuse(name: &str, mut summary: Summary) -> Result<Summary, Refusal> {
         _ if summary.elements > 0 => format!("none of the {} elements of its list is an event", summary.elements),
         _ if summary.has_event_list && summary.cut_off_at.is_none() => return Ok(summary),
         _ => match summary.cut_off_at {
-            Some(offset) if offset == 0 || summary.has_event_list || summary.keys.is_empty() => {
+            Some(offset) if offset == 0 || summary.has_event_list || is_of_header(&summary.keys) => {
                 return Err(Error::NothingWhole { name: name.to_owned(), offset }.into());
             }
             _ if summary.keys.iter().any(|key| key == "traceEvents") => "its `traceEvents` is not a list".to_owned(),
             _ => format!("this is another tool's JSON: it has no `traceEvents`, but {}", some_keys(&summary.keys)),
         },
     }))
+}
+
+/// Whether fields are those before the list of events, as far as they go.
+fn is_of_header(keys: &[String]) -> bool {
+    keys.iter().all(|key| key != "traceEvents") && (keys.is_empty() || keys.iter().any(|key| key == SCHEMA_VERSION))
 }
 
 fn some_keys(keys: &[String]) -> String {
