@@ -9,7 +9,6 @@ use crate::answers::describe::header;
 use crate::answers::stacks::reduction::StackReduction;
 use crate::answers::window::missing::{Communication, Missing, NameCount};
 use crate::attribution::selection::is_of_a_family;
-use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::Writer;
 use crate::id::SliceId;
@@ -60,7 +59,7 @@ fn reason(database: &Database, window: Window, reduction: &StackReduction) -> Re
             communication: if writer.is_profiler { Vec::new() } else { communication(store) },
             is_cut_off,
             is_before_zero: store.is_before_zero(),
-            without_time: store.damage.get(Damage::TimeAlone).count,
+            without_time: store.without_time(),
         });
     }
     Ok(Missing::OtherKernels {

@@ -193,6 +193,11 @@ impl Store {
         self.slices.is_empty() && self.damage.get(Damage::NegativeTimestamp).count > 0
     }
 
+    /// How many slices were left out because their times cannot be true.
+    pub fn without_time(&self) -> u64 {
+        self.damage.get(Damage::TimeAlone).count
+    }
+
     pub fn has_python(&self) -> bool {
         self.category_kinds.contains(&CategoryKind::Frame)
     }
