@@ -4,12 +4,13 @@ use std::path::Path;
 
 use nccl_stacks::answers::hang::{Outcome, hang};
 use nccl_stacks::answers::records::document as recorded;
+use nccl_stacks::records::{Keep, read_all};
 use nccl_stacks_recorder_format::layout::header;
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 use serde_json::Value;
 
 use crate::records::recorder::{Process, first_ring, folder, job, read_folder};
-use crate::support::program::{has, run, stderr, stdout, verdict_of};
+use crate::support::program::{has, run, stderr, stdout, testdata, verdict_of};
 
 /// The verdict of `records` about a folder.
 fn verdict(folder: &Path) -> String {
@@ -59,7 +60,8 @@ fn damage_is_in_the_verdict_beside_what_is_off() {
     bytes[at..at + 8].fill(0);
     std::fs::write(&process.path, bytes).unwrap();
     let verdict = verdict(folder.path());
-    // Rank 1 is not here, which comes first. Of 200 records the ring has 64, of which one is torn.
+    assert!(verdict.starts_with("Left out: "), "{verdict}");
+    // Rank 1 is not here. Of 200 records the ring has 64, of which one is torn.
     has(&verdict, "Of the 2 ranks");
     has(&verdict, "136 records that newer ones have overwritten");
     has(&verdict, "1 records that are not complete");
@@ -366,6 +368,22 @@ fn a_file_without_operations_is_here() {
         has(&verdict, "Rank 3's file has no operations of 0xabc.");
         assert!(!verdict.contains("are here") && !verdict.contains("add the files"), "{verdict}");
     }
+}
+
+/// That nothing is off is not said of records without any durations: what to ask instead depends on what they have.
+#[test]
+fn without_durations_nothing_is_cleared() {
+    let of = |paths: Vec<std::path::PathBuf>| {
+        recorded::verdict(&nccl_stacks::answers::records::report(&read_all(&paths, Keep::All, 2)))
+    };
+    let line = |rank: u32| format!("[1746686438.08606820{rank}] [Rank {rank}] Fun AllGather Data 32 stream 0x55\n");
+    let calls = folder();
+    std::fs::write(calls.path().join("rank_0.log"), line(0).repeat(3)).unwrap();
+    let said = of(vec![calls.path().join("rank_0.log")]);
+    has(&said, "None of the 3 operations of Megatrace log says how long it took. First: ask `nccl-stacks ranks` with");
+    let timed =
+        of(["rank0.log", "rank1.log"].map(|name| testdata(&format!("records/pair/inspector/{name}")).into()).into());
+    assert!(!said.contains("Nothing is off") && !timed.contains("says how long it took"), "{said} {timed}");
 }
 
 /// What to do is not what was done already.

@@ -7,11 +7,12 @@ use serde::Serialize;
 use super::sentences::{group_name, signed, trust, verdict};
 use super::{EntryRank, EntryReport};
 use crate::answers::OnPage;
+use crate::answers::records::document::left_out;
 use crate::document::Screen;
 use crate::document::answer::Answer;
 use crate::document::findings::{Document, Finding, FindingKind, Link, Place};
 use crate::document::form::Form;
-use crate::document::format::{count, duration, percent};
+use crate::document::format::{count, duration};
 use crate::document::html::Page;
 use crate::document::table::{Cell, Column, Table, number, words};
 use crate::time::Ns;
@@ -72,6 +73,7 @@ impl Answer for EntriesAnswer<'_> {
         let report = self.report;
         Document {
             title: "Who enters NCCL late".to_owned(),
+            damage: left_out(&report.left_out).into_iter().collect(),
             verdict: verdict(report),
             findings: findings(report),
             facts: vec![
@@ -80,7 +82,6 @@ impl Answer for EntriesAnswer<'_> {
                 ("Compared", count(report.compared)),
             ],
             notes: trust(report),
-            ..Document::default()
         }
     }
 
@@ -121,11 +122,13 @@ fn findings(report: &EntryReport) -> Vec<Finding> {
     };
     let slow = report.slow.iter().map(|slow| {
         let row = &report.ranks[slow.row];
-        let evidence = vec![format!("Last in {} of {} calls.", percent(row.last_share), count(row.calls))];
+        let by_quarter: Vec<String> = row.lag_by_quarter_ns.iter().map(|lag| signed(*lag)).collect();
+        let evidence = vec![format!("By quarter of the calls: {}.", by_quarter.join(", "))];
         finding(slow.rank, slow.row, format!("median {} late", duration(row.lag_ns)), row.lag_ns, evidence)
     });
     let once = report.delays.iter().map(|delay| {
-        let evidence = vec![format!("A usual rank is at most {} late.", duration(delay.usual_ns))];
+        let row = &report.ranks[delay.row];
+        let evidence = vec![format!("Median of its {} calls: {}.", count(row.calls), signed(row.lag_ns))];
         finding(delay.rank, delay.row, format!("{} late, once", duration(delay.lag_ns)), delay.lag_ns, evidence)
     });
     slow.chain(once).collect()

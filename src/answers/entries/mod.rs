@@ -73,6 +73,9 @@ pub struct EntryReport {
     pub has_numbers: bool,
     /// How the clocks compare.
     pub clock: EntryClock,
+    /// What could not be used, by kind, each with its number, and in how many files.
+    #[serde(skip)]
+    pub left_out: Vec<(String, u64)>,
 }
 
 /// A group of ranks.
@@ -215,6 +218,7 @@ impl EntryReport {
             calls: calls.calls + calls.without_rank + calls.of_other_sources,
             ranks_here: calls.ranks.clone(),
             layout: groups.layout.clone(),
+            left_out: super::records::left_out(records),
             ..EntryReport::default()
         };
         let offsets = host_offsets(&calls, &groups.groups);

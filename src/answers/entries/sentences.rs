@@ -1,13 +1,15 @@
 //! The sentences about ranks that enter NCCL late: the verdict, and how far to trust it.
 
-use super::{EntryGroup, EntryReport, SlowRank};
-use crate::document::format::{count, duration, percent, visible};
+use std::collections::BTreeSet;
+
+use super::{Delay, EntryGroup, EntryReport, SlowRank};
+use crate::document::format::{count, duration, percent, ranks, visible};
 use crate::operation::ranges::ranges;
 use crate::operations::calls::groups::Role;
 use crate::time::Ns;
 
-/// How many slow ranks a verdict describes.
-const NAMED: usize = 3;
+/// How many sentences a verdict has at most.
+const SENTENCES: usize = 3;
 
 /// The most lines about anything else.
 const LINES: usize = 6;
@@ -21,11 +23,6 @@ pub fn verdict(report: &EntryReport) -> Vec<String> {
     if judged == 0 {
         return vec!["No rank can be judged; the reasons are below.".to_owned()];
     }
-    if report.slow.is_empty() {
-        let mut sentences = vec!["No rank enters NCCL clearly later than the others.".to_owned()];
-        sentences.extend(delays(report));
-        return sentences;
-    }
     // Names a rank once even if it is late in several groups.
     let mut named: Vec<&SlowRank> = Vec::new();
     for slow in &report.slow {
@@ -33,14 +30,30 @@ pub fn verdict(report: &EntryReport) -> Vec<String> {
             named.push(slow);
         }
     }
-    let mut sentences: Vec<String> = named.iter().take(NAMED).map(|slow| slow_sentence(report, slow)).collect();
-    sentences.extend(delays(report));
-    let mut more: Vec<u32> = named.iter().skip(NAMED).map(|slow| slow.rank).collect();
-    more.sort_unstable();
-    if !more.is_empty() {
-        sentences.push(format!("Ranks {} are also later than the others.", ranges(&more)));
-    }
-    sentences
+    let nobody = named.is_empty().then(|| "No rank enters NCCL clearly later than the others.".to_owned());
+    let nobody_count = usize::from(nobody.is_some());
+    let is_all = nobody_count + named.len() + report.delays.len() <= SENTENCES;
+    // The last sentence is about all others.
+    let room = SENTENCES - nobody_count - usize::from(!is_all);
+    let (slow, late) = (named.len().min(room), report.delays.len().min(room - named.len().min(room)));
+    let (slow, more_slow) = named.split_at(slow);
+    let (late, more_late) = report.delays.split_at(late);
+    let slow = slow.iter().map(|slow| slow_sentence(report, slow));
+    let late = late.iter().enumerate().map(|(at, delay)| delay_sentence(report, delay, at == 0));
+    nobody.into_iter().chain(slow).chain(late).chain(others(more_slow, more_late)).collect()
+}
+
+/// `Ranks 5-7 are also later than the others; rank 9 was also once much later than usual.`
+fn others(slow: &[&SlowRank], late: &[Delay]) -> Option<String> {
+    let said = |of: BTreeSet<u32>, one: &str, several: &str, how: &str| {
+        let of: Vec<u32> = of.into_iter().collect();
+        let verb = if of.len() == 1 { one } else { several };
+        (!of.is_empty()).then(|| format!("{} {verb} also {how}", ranks(&of)))
+    };
+    let slow = said(slow.iter().map(|of| of.rank).collect(), "is", "are", "later than the others");
+    let late = said(late.iter().map(|of| of.rank).collect(), "was", "were", "once much later than usual");
+    let said = slow.into_iter().chain(late).collect::<Vec<_>>().join("; ");
+    said.strip_prefix('r').map(|rest| format!("R{rest}."))
 }
 
 fn no_group(report: &EntryReport) -> String {
@@ -81,24 +94,20 @@ fn slow_sentence(report: &EntryReport, slow: &SlowRank) -> String {
     )
 }
 
-/// `Rank 4 once entered NCCL 2.48 s after its peers of TP 4,5, 37.2 s after the first call of the job; a usual rank is at most 15 ms late.`
-fn delays(report: &EntryReport) -> impl Iterator<Item = String> + '_ {
-    let mut more: Vec<u32> = report.delays.iter().skip(NAMED).map(|delay| delay.rank).collect();
-    more.sort_unstable();
-    more.dedup();
-    let more = (!more.is_empty()).then(|| format!("Ranks {} were also once much later than usual.", ranges(&more)));
-    let named = report.delays.iter().take(NAMED).map(|delay| {
-        let row = &report.ranks[delay.row];
-        format!(
-            "Rank {} once entered NCCL {} after its peers of {}, {} after the first call of the job; a usual rank is at most {} late.",
-            delay.rank,
-            duration(delay.lag_ns),
-            group_name(&report.groups[row.group]),
-            duration(delay.after_ns),
-            duration(delay.usual_ns)
-        )
-    });
-    named.chain(more)
+/// `Rank 4 once entered NCCL 2.48 s after its peers of TP 4,5, 37.2 s after the first call of the job; a usual rank is at most 15 ms late.` What is usual is the
+/// same for all, and said once.
+fn delay_sentence(report: &EntryReport, delay: &Delay, is_first: bool) -> String {
+    let usual = match is_first {
+        true => format!("; a usual rank is at most {} late", duration(delay.usual_ns)),
+        false => String::new(),
+    };
+    format!(
+        "Rank {} once entered NCCL {} after its peers of {}, {} after the first call of the job{usual}.",
+        delay.rank,
+        duration(delay.lag_ns),
+        group_name(&report.groups[report.ranks[delay.row].group]),
+        duration(delay.after_ns)
+    )
 }
 
 /// How far to trust the answer.
@@ -202,4 +211,70 @@ pub(super) fn group_name(group: &EntryGroup) -> String {
 /// `+506 µs`
 pub(super) fn signed(time: Ns) -> String {
     format!("{}{}", if time > Ns::ZERO { "+" } else { "" }, duration(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::entries::{EntryRank, document::EntriesAnswer};
+    use crate::document::answer::Answer;
+
+    /// A group of ranks of which so many are slow, and others were late once.
+    fn report(slow: u32, late: u32) -> EntryReport {
+        let group = EntryGroup {
+            role: Role::Named,
+            is_busiest: true,
+            ranks: (0..16).collect(),
+            stage: None,
+            calls: 100,
+            last_rank: 0,
+            lag_ns: Ns::ZERO,
+            not_judged: None,
+        };
+        let row = |rank: u32| EntryRank { rank, calls: 100, lag_ns: Ns(1_000), ..EntryRank::default() };
+        let slow_rank = |rank: u32| SlowRank {
+            rank,
+            row: rank as usize,
+            peers: vec![15],
+            others_lag_ns: (Ns(1), Ns(2)),
+            others_count: 9,
+        };
+        let delay = |rank: u32| Delay {
+            rank,
+            row: rank as usize,
+            lag_ns: Ns(2_000_000_000),
+            after_ns: Ns(9),
+            usual_ns: Ns(17_700_000),
+        };
+        EntryReport {
+            groups: vec![group],
+            ranks: (0..16).map(row).collect(),
+            slow: (0..slow).map(slow_rank).collect(),
+            delays: (8..8 + late).map(delay).collect(),
+            ..EntryReport::default()
+        }
+    }
+
+    /// The rest of many is in the last one, and what is usual in one of them.
+    #[test]
+    fn a_verdict_has_at_most_three_sentences() {
+        for (slow, late, last) in [
+            (0, 0, "No rank enters NCCL clearly later than the others."),
+            (0, 2, "Rank 9 once entered NCCL 2.00 s after its peers of 0-15, 9 ns after the first call of the job."),
+            (0, 3, "Ranks 9 and 10 were also once much later than usual."),
+            (3, 0, "Rank 2 enters NCCL a median 1.00 µs after rank 15"),
+            (4, 0, "Ranks 2 and 3 are also later than the others."),
+            (2, 2, "Ranks 8 and 9 were also once much later than usual."),
+            (3, 1, "Rank 2 is also later than the others; rank 8 was also once much later than usual."),
+        ] {
+            let report = report(slow, late);
+            let said = verdict(&report);
+            assert!(said.len() <= SENTENCES && said.last().unwrap().starts_with(last), "{slow} {late}: {said:?}");
+            let document = EntriesAnswer::new(&report, "").document();
+            let all =
+                said.iter().chain(document.findings.iter().flat_map(|of| &of.evidence)).cloned().collect::<String>();
+            let is_named = said.iter().any(|said| said.contains("once entered"));
+            assert_eq!(all.matches("17.7 ms").count(), usize::from(is_named), "{all}");
+        }
+    }
 }

@@ -66,6 +66,11 @@ pub struct RecordsReport {
     pub files: Vec<FileRow>,
 }
 
+/// What could not be used, by kind, each with its number, and in how many files.
+pub(in crate::answers) fn left_out(records: &Records) -> Vec<(String, u64)> {
+    diagnoses::remarks(&records.files, |file| &file.skipped)
+}
+
 /// Reports what was recorded.
 pub fn report(records: &Records) -> RecordsReport {
     let communicators = Communicators::find(records);
@@ -83,7 +88,7 @@ pub fn report(records: &Records) -> RecordsReport {
         groups: lists::groups(records),
         flows: flows::report(records),
         files: lists::files(records),
-        left_out: diagnoses::remarks(&records.files, |file| &file.skipped),
+        left_out: left_out(records),
         ..RecordsReport::default()
     };
     report.diagnoses = diagnoses::find(records, &communicators, &report);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{problem, some_ranks};
 use crate::answers::records::RecordsReport;
-use crate::answers::records::communicators::CommunicatorRow;
+use crate::answers::records::communicators::{CommunicatorRow, counted};
 use crate::document::findings::{Finding, FindingKind};
 use crate::document::format::{count, plural, ranks, size, visible};
 use crate::names::values::KERNEL_CHANNELS;
@@ -118,22 +118,35 @@ fn small(records: &Records) -> Option<Finding> {
         .then(|| problem(FindingKind::SmallLeftOut, "Small operations left out", what, [], None))
 }
 
-/// Sources none of whose operations has a duration.
+/// What to do about operations of which only the time of the call is known.
+const LATE_CALLS: &str = "ask `nccl-stacks ranks` with the same files: it says which ranks call late.";
+
+/// What to do about operations of which no time is known.
+const NO_CLOCK: &str = "ask `nccl-stacks hang` with the same files whether ranks wait, and for times run the job with `nccl-stacks record`.";
+
+/// Sources none of whose operations has a duration: nothing shows which are slow.
 fn no_times(records: &Records) -> Vec<Finding> {
-    let mut by_source: BTreeMap<Source, (u64, u64)> = BTreeMap::new();
-    for operation in records.operations.iter().filter(|operation| !operation.did_not_run) {
-        let (all, timed) = by_source.entry(operation.source).or_default();
-        *all += 1;
-        *timed += u64::from(operation.took().is_some());
+    let mut by_source: BTreeMap<Source, (u64, bool)> = BTreeMap::new();
+    for (operation, times) in counted(records) {
+        let (all, is_timed) = by_source.entry(operation.source).or_default();
+        *all += times;
+        *is_timed |= operation.took().is_some();
     }
-    let profiled = |source: &Source| matches!(*source, Source::INSPECTOR | Source::PLUGIN_DUMP | Source::RECORDER);
-    let without = by_source.into_iter().filter(|(source, (_, timed))| profiled(source) && *timed == 0);
+    let without = by_source.into_iter().filter(|(_, (_, is_timed))| !is_timed);
+    let has_calls = |of: Source| records.operations.iter().any(|call| call.source == of && call.enqueued.is_some());
     let of_channels = |of: Source| {
         let operations = records.channels.iter().filter_map(|channel| records.operations.get(channel.operation?));
         operations.into_iter().any(|operation| operation.source == of)
     };
-    let finding = |(source, (operations, _)): (Source, (u64, u64))| {
-        let (ends, advice) = missing_ends(source, &records.files, of_channels(source));
+    let finding = |(source, (operations, _)): (Source, (u64, bool))| {
+        let (ends, advice) = match source {
+            Source::INSPECTOR | Source::PLUGIN_DUMP | Source::RECORDER => {
+                missing_ends(source, &records.files, of_channels(source))
+            }
+            // These never say it.
+            _ if has_calls(source) => ("", LATE_CALLS),
+            _ => ("", NO_CLOCK),
+        };
         let operations = plural(operations, "operation");
         let what = format!("None of the {operations} of {} says how long it took{ends}.", source.title());
         problem(FindingKind::NoTimes, "No times", what, [], Some(advice))

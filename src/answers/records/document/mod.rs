@@ -6,6 +6,7 @@ mod sentences;
 mod table;
 mod text;
 
+pub(crate) use sentences::left_out;
 pub use sentences::verdict;
 
 use std::io;

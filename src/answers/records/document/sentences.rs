@@ -1,18 +1,22 @@
 //! What every form says of records: what was recorded, what is wrong, and facts.
 
 use super::flows;
-use crate::answers::records::flows::FlowRunReport;
+use crate::answers::records::flows::{FlowReport, FlowRunReport};
 use crate::answers::records::{CensusRow, RecordsReport};
 use crate::document::findings::{Document, Finding, FindingKind};
 use crate::document::format::{count, duration, plural, size, visible};
 use crate::time::Ns;
 
-/// This many kinds of damage are in the verdict; the others are counted.
+/// This many kinds of damage are named; the others are counted.
 const DAMAGES: usize = 4;
 
-/// What was recorded, what is wrong, and what to do first, in one line.
+/// At most so many sentences are about anything else.
+const SENTENCES: usize = 3;
+
+/// What was lost, what was recorded, what is wrong, and what to do first, in one line.
 pub fn verdict(report: &RecordsReport) -> String {
-    sentences(report).into_iter().chain(first_advice(report)).collect::<Vec<_>>().join(" ")
+    let said = left_out(&report.left_out).into_iter().chain(sentences(report)).chain(first_advice(report));
+    said.collect::<Vec<_>>().join(" ")
 }
 
 fn sentences(report: &RecordsReport) -> Vec<String> {
@@ -21,23 +25,27 @@ fn sentences(report: &RecordsReport) -> Vec<String> {
         sentences.push(recorded(report));
     }
     sentences.extend(report.flows.iter().map(flows::verdict));
-    sentences.extend(report.census.first().and_then(longest));
-    match report.diagnoses.first() {
-        Some(first) => sentences.push(first.what.clone()),
-        None if report.flows.as_ref().is_none_or(|flows| flows.runs.iter().all(|run| run.findings.is_empty())) => {
-            sentences.push("Nothing is off.".to_owned());
-        }
-        None => {}
+    let is_wrong = |flows: &FlowReport| flows.runs.iter().any(|run| !run.findings.is_empty());
+    let mut wrong: Vec<String> =
+        diagnoses(report).enumerate().filter(is_in_verdict).map(|(_, of)| of.what.clone()).collect();
+    if report.diagnoses.is_empty() && !report.flows.as_ref().is_some_and(is_wrong) {
+        wrong.push("Nothing is off.".to_owned());
     }
-    let failures = report.diagnoses.iter().skip(1).filter(|of| is_failure(of));
-    sentences.extend(failures.map(|failure| failure.what.clone()));
-    sentences.extend(damage(report));
+    if sentences.len() + wrong.len() < SENTENCES {
+        sentences.extend(report.census.first().and_then(longest));
+    }
+    sentences.extend(wrong);
     sentences
 }
 
-/// Whether the verdict includes a diagnosis: the first one, and failures and losses, on which everything else depends.
+/// What is wrong without what was lost, which precedes the verdict.
+pub(crate) fn diagnoses(report: &RecordsReport) -> impl Iterator<Item = &Finding> {
+    report.diagnoses.iter().filter(|of| of.kind != FindingKind::Skipped)
+}
+
+/// Whether the verdict includes a diagnosis: the first one, and failures, on which everything else depends.
 pub(crate) fn is_in_verdict((at, diagnosis): &(usize, &Finding)) -> bool {
-    *at == 0 || diagnosis.kind == FindingKind::Skipped || is_failure(diagnosis)
+    *at == 0 || is_failure(diagnosis)
 }
 
 /// Whether NCCL calls failed, or processes could not record.
@@ -45,10 +53,9 @@ fn is_failure(diagnosis: &Finding) -> bool {
     matches!(diagnosis.kind, FindingKind::FailedCalls | FindingKind::NotRecorded)
 }
 
-/// The damage after the first diagnosis: `Left out: 137 records that newer ones have overwritten.`
-fn damage(report: &RecordsReport) -> Option<String> {
-    let is_first = report.diagnoses.first().is_some_and(|first| first.kind == FindingKind::Skipped);
-    let lines = report.left_out.iter().map(|(what, _)| what.as_str()).skip(usize::from(is_first));
+/// What could not be used: `Left out: 137 records that newer ones have overwritten.`
+pub(crate) fn left_out(kinds: &[(String, u64)]) -> Option<String> {
+    let lines = kinds.iter().map(|(what, _)| what.as_str());
     let more = lines.len().saturating_sub(DAMAGES);
     let more = if more > 0 { format!(", and {} of other kinds", count(more as u64)) } else { String::new() };
     let shown: Vec<&str> = lines.take(DAMAGES).collect();
@@ -99,7 +106,7 @@ pub(crate) fn sizes(min: u64, max: u64) -> String {
 
 /// What to do first, as a sentence.
 pub(crate) fn first_advice(report: &RecordsReport) -> Option<String> {
-    let advice = report.diagnoses.first()?.advice.as_ref()?;
+    let advice = diagnoses(report).next()?.advice.as_ref()?;
     Some(format!("First: {advice}"))
 }
 
@@ -107,6 +114,7 @@ pub(crate) fn document(report: &RecordsReport) -> Document {
     let operations: u64 = report.census.iter().map(|row| row.count).sum();
     Document {
         title: "What NCCL recorded".to_owned(),
+        damage: left_out(&report.left_out).into_iter().collect(),
         verdict: sentences(report),
         findings: report.diagnoses.iter().cloned().chain(flow_findings(report)).collect(),
         facts: vec![

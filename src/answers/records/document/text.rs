@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::sentences::{first_advice, is_in_verdict};
+use super::sentences::{diagnoses, first_advice, is_in_verdict};
 use super::table::tables;
 use super::{RecordsAnswer, flows};
 use crate::answers::records::RecordsReport;
@@ -24,7 +24,7 @@ pub(crate) fn records(answer: &RecordsAnswer<'_>, form: Form, screen: &Screen, o
     if let Some(advice) = first_advice(report) {
         writeln!(out, "{}", screen.fill(&advice))?;
     }
-    let mut others = report.diagnoses.iter().enumerate().filter(|of| !is_in_verdict(of)).map(|(_, of)| of);
+    let mut others = diagnoses(report).enumerate().filter(|of| !is_in_verdict(of)).map(|(_, of)| of);
     let limit = if screen.verbose || !is_text { usize::MAX } else { LINES };
     others.by_ref().take(limit).try_for_each(|of| writeln!(out, "{}", screen.fill(&of.what)))?;
     let more = others.count();
