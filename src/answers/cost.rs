@@ -193,11 +193,11 @@ const ONE_IN: usize = 20;
 const FAR_LONGER: f64 = 10.0;
 
 impl Outliers {
-    /// The fewest kernels that make more than half of the time, if these are few and far longer than the others.
-    fn find(kernels: &[KernelCost]) -> Option<Self> {
-        let total: Ns = kernels.iter().map(|kernel| kernel.gpu_time).sum();
+    /// The fewest kernels that make more than half of the time, if these are few and far longer than the others. Each is its start and its time.
+    pub(super) fn find(kernels: &[(Ns, Ns)]) -> Option<Self> {
+        let total: Ns = kernels.iter().map(|(_, time)| *time).sum();
         let most = (kernels.len() / ONE_IN).max(usize::from(kernels.len() > 2));
-        let mut longest: Vec<(Ns, usize)> = kernels.iter().zip(0..).map(|(kernel, at)| (kernel.gpu_time, at)).collect();
+        let mut longest: Vec<(Ns, usize)> = kernels.iter().zip(0..).map(|((_, time), at)| (*time, at)).collect();
         longest.sort_unstable_by(|a, b| b.cmp(a));
         let mut gpu_time = Ns::ZERO;
         let is_most = |(time, _): &(Ns, usize)| {
@@ -216,8 +216,8 @@ impl Outliers {
             count: count as u64,
             gpu_time_ns: found.iter().map(|(time, _)| *time).sum(),
             others_median_ns: others_median,
-            first_start_ns: found.iter().map(|at| of(at).start).min()?,
-            last_end_ns: found.iter().map(|at| of(at).start + of(at).gpu_time).max()?,
+            first_start_ns: found.iter().map(|at| of(at).0).min()?,
+            last_end_ns: found.iter().map(|at| of(at).0 + of(at).1).max()?,
             are_first: found.iter().all(|(_, at)| *at < count),
         })
     }
@@ -359,7 +359,9 @@ impl Cost {
         };
         let gpu_time = gpu_time.unwrap_or_default();
         let outliers = match kernels {
-            Kernels::Each(kernels) if is_one_trace => Outliers::find(kernels),
+            Kernels::Each(kernels) if is_one_trace => {
+                Outliers::find(&kernels.iter().map(|kernel| (kernel.start, kernel.gpu_time)).collect::<Vec<_>>())
+            }
             _ => None,
         };
         let overlapped_ns = gpu_time.total_ns - exposed_ns;

@@ -19,6 +19,7 @@ use super::pipeline::Pipeline;
 use super::reduction::{RankReduction, Row};
 use super::timeline::{Axis, Spans};
 use super::{hidden, pipeline};
+use crate::answers::cost::Outliers;
 use crate::answers::damage::Losses;
 use crate::answers::stacks::origin::Frames;
 use crate::operations::clocks::{ClockMode, Clocks, ComparedClocks, Residual, Unfit};
@@ -256,6 +257,19 @@ pub struct StackWaits {
     pub bandwidth: Option<TransferBandwidth>,
     /// What ranks send and receive in all-to-alls with parts of different sizes; empty if there are none.
     pub loads: Vec<RankLoad>,
+    /// The few collectives with most of the transfer, if there are such.
+    #[serde(skip)]
+    pub(crate) long: Option<LongTransfers>,
+}
+
+/// A few collectives whose transfers take longer than those of all others together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LongTransfers {
+    pub of: Outliers,
+    /// The number of measured collectives of the stack, these included.
+    pub all: u64,
+    /// The number of the step, or span of time, that all of these are in.
+    pub step: Option<u32>,
 }
 
 /// What a rank sends and receives in all. In the all-to-alls of experts it receives what it then computes, and sends it back.

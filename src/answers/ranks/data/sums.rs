@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Compared, GroupWaits, Pair, RankLoad, RankReport, RankWaits, SizeRow, StackWaits, StepWaits, TransferBandwidth,
+    Compared, GroupWaits, LongTransfers, Pair, RankLoad, RankReport, RankWaits, SizeRow, StackWaits, StepWaits,
+    TransferBandwidth,
 };
+use crate::answers::cost::Outliers;
 use crate::answers::damage::Losses;
 use crate::answers::ranks::job::Job;
 use crate::answers::ranks::reduction::{Kind, RankReduction, ReducedStack, Row, Tie};
@@ -42,6 +44,17 @@ struct StackSums {
     moved: f64,
     moved_in: Ns,
     moved_in_transfer: Ns,
+    transfers: Vec<Transfer>,
+}
+
+/// The transfer of a collective on the first of its ranks that called it there.
+#[derive(Clone, Copy)]
+struct Transfer {
+    /// The number of the collective among the measured ones.
+    of: u64,
+    start: Ns,
+    time: Ns,
+    step: Option<u32>,
 }
 
 #[derive(Default)]
@@ -226,7 +239,12 @@ impl<'c> Sums<'c> {
             }
             let reduction = &job.reductions[rank];
             let bytes = moved(reduction, row, group);
+            let of = self.report.collectives;
             let stack = self.stack(rank, row);
+            if stack.transfers.last().is_none_or(|last| last.of != of) {
+                let step = step.as_ref().map(|(step, _)| *step);
+                stack.transfers.push(Transfer { of, start: row.start, time: transfer, step });
+            }
             stack.waits.waited_ns += *wait;
             stack.waits.transfer_ns += transfer;
             if let Some((bytes, ..)) = bytes.filter(|_| transfer > Ns::ZERO) {
@@ -393,8 +411,16 @@ fn exchanged(kind: &Kind) -> Option<(u64, u64)> {
     Some((kind.in_elements?.checked_mul(each)?, kind.out_elements?.checked_mul(each)?))
 }
 
+/// The few transfers that make most of the time, if there are such.
+fn long(mut transfers: Vec<Transfer>) -> Option<LongTransfers> {
+    let of = Outliers::find(&transfers.iter().map(|of| (of.start, of.time)).collect::<Vec<_>>())?;
+    transfers.sort_by_key(|of| std::cmp::Reverse(of.time));
+    let step = transfers[0].step.filter(|step| transfers[..of.count as usize].iter().all(|of| of.step == Some(*step)));
+    Some(LongTransfers { of, all: transfers.len() as u64, step })
+}
+
 fn stack_row(stack: &ReducedStack, sums: StackSums) -> StackWaits {
-    let StackSums { waits, late, loads, is_uneven, moved, moved_in, moved_in_transfer } = sums;
+    let StackSums { waits, late, loads, is_uneven, moved, moved_in, moved_in_transfer, transfers } = sums;
     let bandwidth = TransferBandwidth {
         transfer_gb_per_s: moved / moved_in_transfer.as_f64(),
         kernel_gb_per_s: moved / moved_in.as_f64(),
@@ -409,6 +435,7 @@ fn stack_row(stack: &ReducedStack, sums: StackSums) -> StackWaits {
         late_ranks: most_first(late),
         loads: loads.into_iter().filter(|_| is_uneven).map(|(rank, load)| RankLoad { rank, ..load }).collect(),
         bandwidth: (moved_in_transfer > Ns::ZERO).then_some(bandwidth),
+        long: long(transfers),
         ..waits
     }
 }

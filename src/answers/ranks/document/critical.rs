@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::Map;
 
 use crate::answers::ranks::critical::{CriticalPath, OTHERS, PathLine, PlacedPiece};
-use crate::answers::ranks::data::{Compared, RankReport, StackWaits};
+use crate::answers::ranks::data::{Compared, LongTransfers, RankReport, StackWaits};
 use crate::answers::ranks::hidden::WhyExposed;
 use crate::answers::ranks::timeline::Axis;
 use crate::answers::ranks::verdict::{Pace, WORTH};
@@ -100,6 +100,10 @@ pub(crate) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork])
         true => ("", "Most waiting is not measured, so this is no bound:"),
         false => ("up to ", "Upper bound:"),
     };
+    let share_of_path = |line: &PathLine, saves: i64| match percent(share(line.path_ns)) {
+        same if same == percent(share(saves)) => "that share".to_owned(),
+        other => other,
+    };
     let finding = |(line, saves): (&PathLine, i64)| Finding {
         kind: FindingKind::CriticalPath,
         cost: format!(
@@ -112,16 +116,22 @@ pub(crate) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork])
         what: shown(line).to_owned(),
         evidence: vec![format!(
             "It is {} of the critical path ({}{}, {}). {bound} a rerun with it at 0 ns on every rank.",
-            percent(share(line.path_ns)),
+            share_of_path(line, saves),
             line.kind.name(),
             // Without other ranks it is unknown how much of it is waiting.
             if line.kind == PathKind::Transfer && report.collectives == 0 { " and waiting" } else { "" },
             crate::document::format::ranks(&line.ranks)
-        )],
+        )]
+        .into_iter()
+        .chain(long_transfers(report, line).map(|long| long_in_words(&long)))
+        .collect(),
         advice: Some(match line.kind {
             PathKind::Transfer if report.ranks.len() == 1 => ALONE.to_owned(),
             PathKind::Transfer if report.absent.is_some() => ABSENT.to_owned(),
-            PathKind::Transfer => transfer_advice(report, line).to_owned(),
+            PathKind::Transfer => match long_transfers(report, line) {
+                Some(long) => look_at(report, &long),
+                None => transfer_advice(report, line).to_owned(),
+            },
             _ => advice(line).to_owned(),
         }),
         place: Place { ranks: line.ranks.clone(), line: Some(line.name.clone()), ..Place::default() },
@@ -180,6 +190,36 @@ pub(crate) fn in_steps(report: &RankReport, reruns: &Reruns) -> String {
     } else {
         format!(" in {} steps", count(reruns.steps.into()))
     }
+}
+
+/// The few collectives of a line with most of its transfer, if most of what it is on the critical path is theirs.
+fn long_transfers(report: &RankReport, line: &PathLine) -> Option<LongTransfers> {
+    let of_line = || report.stacks.iter().filter(|stack| stack.headline.as_deref() == Some(&line.name));
+    let stack = of_line().filter(|_| line.kind == PathKind::Transfer).max_by_key(|stack| stack.transfer_ns)?;
+    let has_most = stack.transfer_ns.share_of(of_line().map(|stack| stack.transfer_ns).sum())? >= AGREES;
+    let others = |long: &LongTransfers| (long.all - long.of.count) as f64 * long.of.others_median_ns;
+    stack.long.filter(|long| has_most && line.path_ns as f64 > 2.0 * others(long))
+}
+
+/// `1 of its 20 collectives takes 6.00 ms; the other 19 take a median of 20.1 µs.`
+fn long_in_words(LongTransfers { of, all, .. }: &LongTransfers) -> String {
+    let take = if of.count == 1 { "takes" } else { "take" };
+    format!(
+        "{} of its {} collectives {take} {}; the other {} take a median of {}.",
+        count(of.count),
+        count(*all),
+        duration(of.gpu_time_ns),
+        count(all - of.count),
+        duration(Ns::rounded(of.others_median_ns))
+    )
+}
+
+/// What to do first about a few collectives that take far longer than the others: what makes all of them shorter does not make these so.
+fn look_at(report: &RankReport, long: &LongTransfers) -> String {
+    let step = report.steps.iter().find(|step| Some(step.number) == long.step);
+    let at = step.map_or(String::new(), |step| format!(", in {}", visible(&step.name)));
+    let which = if long.of.count == 1 { "that one".to_owned() } else { format!("these {}", count(long.of.count)) };
+    format!("look at {which}{at}: what else used the network or the GPUs then, and whether the others are as large.")
 }
 
 /// What to do first about a collective of which only one rank is here.
@@ -357,4 +397,66 @@ pub(crate) fn trace(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::cost::Outliers;
+    use crate::answers::ranks::data::StepWaits;
+
+    /// A line of collectives with this much of the path and saved, of which one of twenty takes 6 ms.
+    fn found(path_ns: i64, saves_ns: i64, of_stack: &[(i64, bool)]) -> Finding {
+        let line = PathLine {
+            kind: PathKind::Transfer,
+            name: "model.py(40): forward".to_owned(),
+            path_ns,
+            ranks: vec![0],
+            long_calls_ns: 0,
+            is_annotation: false,
+            without_it_saves_ns: Some(saves_ns),
+        };
+        let times: Vec<(Ns, Ns)> = (0..20).map(|at| (Ns(at), Ns(if at == 7 { 6_000_000 } else { 20_000 }))).collect();
+        let stack = |(transfer, is_long): &(i64, bool)| StackWaits {
+            headline: Some(line.name.clone()),
+            transfer_ns: Ns(*transfer),
+            long: Outliers::find(&times).filter(|_| *is_long).map(|of| LongTransfers { of, all: 20, step: Some(1) }),
+            ..StackWaits::default()
+        };
+        let step = |number: u32| StepWaits { number, name: format!("ProfilerStep#{number}"), ..StepWaits::default() };
+        let path = CriticalPath { length_ns: 20_000_000, lines: vec![line.clone()], ..CriticalPath::default() };
+        let report = RankReport {
+            stacks: of_stack.iter().map(stack).collect(),
+            steps: vec![step(0), step(1)],
+            critical_path: Some(path),
+            ..RankReport::default()
+        };
+        findings(&report, &Reruns::default(), &[]).remove(0)
+    }
+
+    /// A few collectives that make most of what a line costs are looked at, and not what all of them do; not where it is the others that cost it, or those of
+    /// another stack.
+    #[test]
+    fn a_few_long_collectives_are_looked_at() {
+        let long = "1 of its 20 collectives takes 6.00 ms; the other 19 take a median of 20.0 µs.";
+        let of_one = found(6_200_000, 6_000_000, &[(6_380_000, true)]);
+        assert_eq!(of_one.evidence[1..], [long]);
+        assert!(of_one.advice.unwrap().starts_with("look at that one, in ProfilerStep#1: "));
+        for of in [
+            found(6_200_000, 6_000_000, &[(6_380_000, false)]),
+            found(380_000, 380_000, &[(6_380_000, true)]),
+            found(6_200_000, 6_000_000, &[(6_380_000, true), (5_000_000, false)]),
+        ] {
+            assert_eq!(of.evidence.len(), 1, "{of:?}");
+            assert!(of.advice.unwrap().starts_with("find work that does not need it"));
+        }
+    }
+
+    /// A line that saves all that it is on the path has one number for both.
+    #[test]
+    fn a_share_is_said_once() {
+        let of = |saves: i64| found(4_000_000, saves, &[]).evidence[0].clone();
+        assert!(of(4_000_000).starts_with("It is that share of the critical path (transfer"), "{}", of(4_000_000));
+        assert!(of(3_000_000).starts_with("It is 20.0 % of the critical path (transfer"), "{}", of(3_000_000));
+    }
 }
