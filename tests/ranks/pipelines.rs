@@ -231,7 +231,7 @@ fn the_longest_stage_is_named_where_it_costs_something() {
         let traces: Vec<String> = (0..4 * dp).map(|rank| files.path(&format!("rank{rank}.json"))).collect();
         let args: Vec<&str> = ["ranks", "--quiet"].into_iter().chain(traces.iter().map(String::as_str)).collect();
         let text = stdout(&run(&args));
-        assert_eq!(text.contains("Stage 3 computes longest"), is_longest, "{text}");
+        assert_eq!(text.contains("; stage 3 computes longest"), is_longest, "{text}");
         assert_eq!(text.contains("Each rank does other work"), dp == 1, "{text}");
         assert_eq!(text.contains("as fast on rank 3 as on its peers"), dp == 3, "{text}");
         assert!(!text.contains("Nothing here shows why"), "{text}");

@@ -52,8 +52,8 @@ fn chunks(pipeline: &Pipeline) -> Option<String> {
     (!is_one).then(|| number(pipeline.chunks))
 }
 
-/// `31.2 % of the stages' time is bubble: 4 stages, 8 microbatches in a step, forward and backward in turn. With equal stages it would be 27.3 %.`
-/// If one stage computes longer than the others, that comes instead of the last sentence.
+/// `31.2 % of the stages' time is bubble: 4 stages, 8 microbatches in a step, forward and backward in turn; with equal stages it would be 27.3 %.`
+/// If one stage computes longer than the others, that comes instead.
 pub(crate) fn sentence(pipeline: &Pipeline, reruns: Option<&Reruns>) -> String {
     let chunks = chunks(pipeline).map_or(String::new(), |many| format!(" of {many} parts each"));
     let order = match pipeline.schedule {
@@ -64,14 +64,14 @@ pub(crate) fn sentence(pipeline: &Pipeline, reruns: Option<&Reruns>) -> String {
     };
     let least = || {
         let if_equal = match pipeline.schedule {
-            Schedule::ZeroBubble => "With equal stages, and these gradients not later,",
-            _ => "With equal stages",
+            Schedule::ZeroBubble => "with equal stages, and these gradients not later,",
+            _ => "with equal stages",
         };
-        format!("{if_equal} it would be {}.", percent(pipeline.least_bubble_share()))
+        format!("{if_equal} it would be {}", percent(pipeline.least_bubble_share()))
     };
     let longest = reruns.and_then(|reruns| longest(pipeline, reruns));
     format!(
-        "{} of the stages' time is bubble: {} stages{chunks}, {} microbatches in a step, {order}. {}",
+        "{} of the stages' time is bubble: {} stages{chunks}, {} microbatches in a step, {order}; {}.",
         percent(pipeline.bubble_share()),
         count(pipeline.stages.len() as u64),
         number(pipeline.microbatches),
@@ -135,7 +135,7 @@ fn more_microbatches(pipeline: &Pipeline) -> String {
 }
 
 /// Which stage computes longest, if a rerun with equal ones is worth it:
-/// `Stage 3 computes longest, 36.2 ms of a step, 33.4 % more than the mean: with equal stages the job would be 11.2 % shorter.`
+/// `stage 3 computes longest, 36.2 ms of a step, 33.4 % more than the mean: with equal stages the job would be 11.2 % shorter`
 fn longest(pipeline: &Pipeline, reruns: &Reruns) -> Option<(usize, String)> {
     let error = reruns.error.map_or(0.0, |error| error.of_saving(reruns.steps));
     let saves =
@@ -143,7 +143,7 @@ fn longest(pipeline: &Pipeline, reruns: &Reruns) -> Option<(usize, String)> {
     let stages = (0..pipeline.stages.len()).map(|stage| (stage, pipeline.computes(stage)));
     let (stage, (time, of_mean)) = stages.max_by(|(_, (_, a)), (_, (_, b))| a.total_cmp(b))?;
     let said = format!(
-        "Stage {stage} computes longest, {} of a step, {} more than the mean: with equal stages the job would be {} shorter.",
+        "stage {stage} computes longest, {} of a step, {} more than the mean: with equal stages the job would be {} shorter",
         duration(time),
         percent(of_mean - 1.0),
         percent(saves)

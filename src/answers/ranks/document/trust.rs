@@ -1,5 +1,6 @@
 //! How far to trust the comparison of ranks: which kernels were matched, which clocks, what was left out.
 
+use super::verdict::{sentences, unjudged};
 use crate::answers::ranks::data::RankReport;
 use crate::document::format::{count, duration, ranks, visible};
 use crate::time::Ns;
@@ -11,6 +12,9 @@ const LINES: usize = 5;
 pub(crate) fn trust(report: &RankReport) -> Vec<String> {
     let mut lines = vec![matches(report)];
     lines.push(clocks(report));
+    let said = sentences(report);
+    lines
+        .extend(unjudged(report).into_iter().map(|(_, sentence)| sentence).filter(|sentence| !said.contains(sentence)));
     if report.clock.sets > 1 {
         let sets = count(report.clock.sets);
         lines.push(format!(

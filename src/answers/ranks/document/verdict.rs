@@ -1,7 +1,7 @@
 //! The verdict of the comparison of ranks, in words.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::critical::shown;
 use super::pipeline;
@@ -15,6 +15,7 @@ use crate::answers::stacks::verdict::PACE;
 use crate::document::format::{count, duration, grouped, percent, ranks, visible};
 use crate::names::collectives::Collective;
 use crate::names::kernels::short_kernel;
+use crate::names::steps::label;
 use crate::replay::build::OUTSIDE;
 use crate::replay::critical::PathKind;
 use crate::replay::culprits::Culprit;
@@ -24,8 +25,23 @@ use crate::time::{Ns, Window};
 /// If this share of what would be saved is in one step, it is named.
 const IN_ONE_STEP: f64 = 0.8;
 
-/// How many sentences there are at most on how long the job takes, and on waiting.
+/// How many sentences there are at most after those about damage.
 const SENTENCES: usize = 3;
+
+/// Where less of collectives' time is not judged, only a note says so.
+const SMALL: f64 = 0.1;
+
+/// If steps save this many times as much as others, the ends of that are named.
+const UNLIKE_SAVINGS: i64 = 3;
+
+/// If steps of one kind take this many times as long as those of another, a mean over both says nothing.
+const UNLIKE_STEPS: f64 = 2.0;
+
+/// Steps that are less of the job than this say little of how long it takes.
+const MOST_OF_JOB: f64 = 0.7;
+
+/// Of so many kinds of steps, the longest ones, it is said how long they take.
+const KINDS: usize = 3;
 
 /// Ranks that save too little to be the reason are named up to so many, otherwise counted.
 const NAMED_RANKS: usize = 4;
@@ -55,8 +71,8 @@ pub fn too_large(TooLarge { needs_bytes, available_bytes, .. }: &TooLarge) -> St
     )
 }
 
-/// `Not here: ranks 2 and 3. At least 63.1 % of collectives' time is waiting for one of them, or a slow transfer: 4.18 ms of 6.62 ms over the ranks that are here. All
-/// savings are upper bounds.`
+/// `Not here: ranks 2 and 3. At least 63.1 % of collectives' time is waiting for one of them, or a slow transfer: 4.18 ms of 6.62 ms over all ranks; all savings
+/// are upper bounds.`
 fn absent(report: &RankReport) -> Option<String> {
     let absent = report.absent.as_ref()?;
     let it = agree(&absent.ranks, "it", "one of them");
@@ -71,7 +87,7 @@ fn absent(report: &RankReport) -> Option<String> {
     let share = absent.waited_ns.share_of(report.gpu_ns).filter(|_| absent.waited_ns > Ns::ZERO);
     Some(match share {
         Some(share) => format!(
-            "{who} At least {} of collectives' time is waiting for {it}, or a slow transfer: {} of {} over all ranks. All savings are upper bounds.",
+            "{who} At least {} of collectives' time is waiting for {it}, or a slow transfer: {} of {} over all ranks; all savings are upper bounds.",
             percent(share),
             duration(absent.waited_ns),
             duration(report.gpu_ns)
@@ -96,52 +112,76 @@ fn of_damage(report: &RankReport) -> Vec<String> {
     text
 }
 
-/// The sentences of the verdict without those about damage, the largest fact first.
+/// The sentences of the verdict without those about damage, the largest fact first. That most of the time is not judged precedes what the rest shows.
 pub(crate) fn sentences(report: &RankReport) -> Vec<String> {
-    let unjudged = [unmeasured(report), left_out(report)].into_iter().flatten();
+    let (most, part): (Vec<_>, Vec<_>) = unjudged(report).into_iter().partition(|(share, _)| *share >= HALF);
+    let mut text: Vec<String> = most.into_iter().map(|(_, said)| said).collect();
     let is_joined = report.matches.matched + report.matches.partial > 0;
+    let none = (report.collectives == 0).then(|| none_measured(report, is_joined)).flatten();
     // Ranks wait in reruns also where no clocks show it.
     let reruns = report.reruns.as_ref().filter(|of| report.collectives > 0 || (is_joined && of.error.is_some()));
-    let mut text = match (reruns, &report.pipeline) {
-        (Some(reruns), _) => of_reruns(report, reruns, report.pace()),
-        (None, Some(pipeline)) => vec![pipeline::sentence(pipeline, None)],
-        (None, None) => Vec::new(),
-    };
-    if report.collectives == 0 {
-        let none = match is_joined {
-            false if report.ranks.len() == 1 && report.absent.is_some() => None,
-            false if report.ranks.len() == 1 => {
-                Some("No other rank is here, so how much of the time of collectives is waiting for others is unknown.")
-            }
-            false => Some("No collective was matched over several ranks, so no waiting can be seen."),
-            true => Some("No collective can be measured, so no waiting can be seen."),
-        };
-        return alone(report).into_iter().chain(text).chain(none.map(str::to_owned)).chain(unjudged).collect();
+    let room = (SENTENCES - text.len() - usize::from(none.is_some())).max(1);
+    match (reruns, &report.pipeline) {
+        (Some(reruns), _) => text.extend(of_reruns(report, reruns, report.pace(), room)),
+        (None, Some(pipeline)) => text.push(pipeline::sentence(pipeline, None)),
+        (None, None) => {}
     }
-    text.extend((text.len() < SENTENCES).then(|| waiting(report)));
-    text.extend(unjudged);
-    // Where no two ranks are alike, that is said already.
-    let is_silent =
-        |reruns: &Reruns| reruns.findings.is_empty() && reruns.error.is_some() && is_latest_unjudged(report, reruns);
-    text.extend(report.reruns.as_ref().is_none_or(is_silent).then(|| without_reruns(report)).flatten());
+    if report.collectives == 0 {
+        text.extend(alone(report));
+        text.extend(none.map(str::to_owned));
+    } else {
+        text.extend((text.len() < SENTENCES).then(|| waiting(report)));
+        // Where no two ranks are alike, that is said already.
+        let is_silent = |reruns: &Reruns| {
+            reruns.findings.is_empty() && reruns.error.is_some() && is_latest_unjudged(report, reruns)
+        };
+        text.extend(report.reruns.as_ref().is_none_or(is_silent).then(|| without_reruns(report)).flatten());
+    }
+    text.extend(part.into_iter().filter(|(share, _)| *share >= SMALL).map(|(_, said)| said));
+    text.truncate(SENTENCES);
     text
+}
+
+/// Why no waiting is seen where no collective is measured.
+fn none_measured(report: &RankReport, is_joined: bool) -> Option<&'static str> {
+    match is_joined {
+        false if report.ranks.len() == 1 && report.absent.is_some() => None,
+        false if report.ranks.len() == 1 => {
+            Some("No other rank is here, so how much of the time of collectives is waiting for others is unknown.")
+        }
+        false => Some("No collective was matched over several ranks, so no waiting can be seen."),
+        true => Some("No collective can be measured, so no waiting can be seen."),
+    }
+}
+
+/// What is not judged of collectives' time: its share, and a sentence.
+pub(crate) fn unjudged(report: &RankReport) -> Vec<(f64, String)> {
+    [unmeasured(report), left_out(report)].into_iter().flatten().collect()
 }
 
 /// `63.3 % of all-reduce time is waiting for another rank: 34.8 ms of 54.9 ms over all ranks, 92.7 % of it for rank 12.`
 fn waiting(report: &RankReport) -> String {
     let share = report.waited_ns.share_of(report.measured_ns).unwrap_or(0.0);
+    // Another sentence may be about the time of all collectives.
+    let measured = if is_part(report) { "measured " } else { "" };
+    let rank = if report.absent.is_some() { "another rank that is here" } else { "another rank" };
     if share < WORTH {
-        return format!("Less than 1 % of {} time is waiting for another rank.", what(report));
+        return format!("Less than 1 % of {measured}{} time is waiting for {rank}.", what(report));
     }
     let for_whom =
         latest(report).map_or(String::new(), |(rank, share)| format!(", {} of it for rank {rank}", percent(share)));
     format!(
-        "{} of {} time is waiting for another rank: {} of {} over all ranks{for_whom}.",
+        "{} of {measured}{} time is waiting for {rank}: {} of {} over all ranks{for_whom}.",
         percent(share),
         what(report),
         duration(report.waited_ns),
         duration(report.measured_ns)
     )
+}
+
+/// Whether the measured collectives are only a part of all.
+fn is_part(report: &RankReport) -> bool {
+    duration(report.measured_ns) != duration(report.gpu_ns)
 }
 
 /// What holds a rank of which no other is here, by reruns: a path may be hardly longer than another.
@@ -150,7 +190,7 @@ fn waiting(report: &RankReport) -> String {
 fn alone(report: &RankReport) -> Option<String> {
     let ([rank], Some(reruns)) = (&report.ranks[..], &report.reruns) else { return None };
     let whole = Whole::new(report, reruns);
-    let takes = whole.clause(&format!("Rank {} alone", rank.rank), &format!("A step of rank {} alone", rank.rank));
+    let takes = whole.clause(&format!("Rank {} alone", rank.rank), &format!(" of rank {} alone", rank.rank));
     let share = |time: i64| percent(Ns(time.max(0)).share_of(whole.length).unwrap_or(0.0));
     let lines = report.critical_path.iter().flat_map(|path| &path.lines);
     let line = lines
@@ -170,12 +210,13 @@ fn alone(report: &RankReport) -> Option<String> {
         false => String::new(),
     };
     Some(format!(
-        "{takes}; with its CPU twice as fast it would be {cpu} shorter, with its GPU twice as fast {gpu}{both}{without}."
+        "{takes}; with its CPU twice as fast {} would be {cpu} shorter, with its GPU twice as fast {gpu}{both}{without}.",
+        whole.pronoun()
     ))
 }
 
-/// How long the job takes and the largest reason in one sentence, then the next one.
-fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<String> {
+/// How long the job takes and the largest reason in one sentence, then the next ones: at most `room` sentences.
+fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>, room: usize) -> Vec<String> {
     let whole = Whole::new(report, reruns);
     let share = |time: i64| Ns(time).share_of(whole.length).unwrap_or(0.0);
     let late: Vec<&LateWork> = reruns.findings.iter().filter(|of| is_worth(reruns, of) || !of.is_proven).collect();
@@ -192,7 +233,10 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<St
     // The sentence on waiting is the last one, unless the largest cause on some ranks would be left out for it: after the pace and the bubble it is the third.
     let is_late = |(_, reason): &(f64, Reason<'_>)| matches!(reason, Reason::Late(_));
     let with_late = reasons.iter().position(is_late).map_or(0, |at| at + 1);
-    reasons.truncate(with_late.max(SENTENCES - 1));
+    reasons.truncate(with_late.max(room - 1));
+    if reasons.len() > room {
+        reasons.drain(room - 1..with_late - 1);
+    }
     // Of the rank for which others wait nothing is known but that; the sentence about waiting says it.
     let is_silent = is_latest_unjudged(report, reruns) && reruns.error.is_some();
     if late.is_empty() && !is_silent {
@@ -201,7 +245,7 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<St
     let mut named: Vec<Part> = Vec::new();
     let mut text: Vec<String> = Vec::new();
     for (at, (_, reason)) in reasons.into_iter().enumerate() {
-        let subject = if at == 0 { "it" } else { whole.noun() };
+        let subject = if at == 0 { whole.pronoun() } else { whole.noun() };
         text.push(match reason {
             Reason::Late(of) => {
                 let is_further = named.contains(&of.part);
@@ -213,7 +257,7 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<St
             Reason::Nobody => nobody(report, reruns, &whole),
         });
     }
-    let takes = whole.clause("The job", "A step");
+    let takes = whole.clause("The job", "");
     match text.first_mut() {
         Some(first) => *first = format!("{takes}; {}", lower_first(first)),
         None => text.push(format!("{takes}.")),
@@ -283,6 +327,8 @@ struct Whole {
     is_part: bool,
     /// `: step[DECODE bs=1] ×3, step[EXTEND bs=1] ×1` if the steps are of several kinds, of which the mean says little.
     kinds: String,
+    /// `step[EXTEND bs=1] 139.0 ms, step[DECODE bs=1] a mean of 3.10 ms (of 3)` if it says nothing, so that times are of all steps.
+    unlike: Option<String>,
     /// Whether ranks are missing, so that what would be saved is at most that.
     at_most: &'static str,
 }
@@ -296,26 +342,37 @@ impl Whole {
         // Where some ranks have more steps, it is not known which kinds the mean is of.
         let is_of_all = marked.names.len() > 1 && marked.count == steps.unsigned_abs();
         let kinds = if is_of_all { format!(": {}", step_names(&marked.names)) } else { String::new() };
-        Whole { length: Ns(reruns.length_ns), steps, is_part: reruns.left_out_steps > 0, kinds, at_most }
+        let unlike = if is_of_all { unlike_steps(report, reruns.length_ns) } else { None };
+        Whole { length: Ns(reruns.length_ns), steps, is_part: reruns.left_out_steps > 0, kinds, unlike, at_most }
     }
 
-    /// A time of the whole job, by step.
+    /// A time of the whole job, by step if these are alike.
     fn each(&self, time: Ns) -> Ns {
-        Ns(time.0 / self.steps)
+        if self.unlike.is_some() { time } else { Ns(time.0 / self.steps) }
     }
 
     fn noun(&self) -> &'static str {
-        if self.steps > 1 { "a step" } else { "the job" }
+        match self.steps {
+            1 => "the job",
+            _ if self.unlike.is_some() => "the steps",
+            _ => "a step",
+        }
     }
 
-    /// `A step takes 176.7 ms (mean of 2)`
-    fn clause(&self, job: &str, step: &str) -> String {
+    fn pronoun(&self) -> &'static str {
+        if self.unlike.is_some() { "they" } else { "it" }
+    }
+
+    /// `A step takes 176.7 ms (mean of 2)`, `The 4 steps take 179.2 ms in all: step[EXTEND bs=1] 139.0 ms, step[DECODE bs=1] a mean of 3.10 ms (of 3)`
+    fn clause(&self, job: &str, of: &str) -> String {
         let each = duration(self.each(self.length));
-        match self.steps {
-            1 => format!("{job} takes {each} from its first start to its last end"),
-            steps => {
+        let steps = count(self.steps.unsigned_abs());
+        match &self.unlike {
+            _ if self.steps == 1 => format!("{job} takes {each} from its first start to its last end"),
+            Some(unlike) => format!("The {steps} steps{of} take {each} in all: {unlike}"),
+            None => {
                 let of_all = if self.is_part { " that all ranks have" } else { "" };
-                format!("{step} takes {each} (mean of {}{of_all}{})", count(steps.unsigned_abs()), self.kinds)
+                format!("A step{of} takes {each} (mean of {steps}{of_all}{})", self.kinds)
             }
         }
     }
@@ -437,9 +494,9 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
             format!("; {} {take} as long, but nobody waits for {them}", ranks(others))
         }
     };
-    let step =
-        main_step(report, of).map_or_else(String::new, |step| format!(", nearly all of it in {}", visible(step)));
-    format!("{head} {}{rest}{step}{as_slow}.", whole.shorter((subject, is_further), of.named_saving(), of.error_ns))
+    let (step, shorter) =
+        (by_step(report, whole, of), whole.shorter((subject, is_further), of.named_saving(), of.error_ns));
+    format!("{head} {shorter}{step}{rest}{as_slow}.")
 }
 
 /// `Rank 2 takes 3.71 ms longer than its peers, with its CPU; whether that delays the job depends on ranks 4-7, which are not here.`
@@ -481,6 +538,64 @@ fn in_what(of: &LateWork, who: &[u32]) -> String {
         Some(culprit) => format!("in {}", name(of, culprit)),
         None => format!("with {} {}{}", agree(who, "its", "their"), of.part.name(), agree(who, "", "s")),
     }
+}
+
+/// `, nearly all of it in ProfilerStep#2`, or, where steps would save unlike much, `, which saves 14.7 ms in ProfilerStep#1 and costs 2.70 ms in
+/// ProfilerStep#3`.
+fn by_step(report: &RankReport, whole: &Whole, of: &LateWork) -> String {
+    if let Some(step) = main_step(report, of) {
+        return format!(", nearly all of it in {}", visible(step));
+    }
+    // A step that some rank lacks is not judged, and steps of one name cannot be told apart.
+    let names: BTreeSet<&str> = report.steps.iter().map(|step| step.name.as_str()).collect();
+    let are_judged = !report.has_spans && !whole.is_part && names.len() == report.steps.len();
+    let name = |number: u32| Some(visible(&report.steps.iter().find(|step| step.number == number)?.name));
+    let saved = || of.saves_by_step_ns.iter().copied().zip(0_u32..).filter(|_| are_judged);
+    let ends = saved().max().zip(saved().min_by_key(|(saves, number)| (*saves, std::cmp::Reverse(*number))));
+    let is_unlike = |most: i64, least: i64| most > UNLIKE_SAVINGS.saturating_mul(least) && most - least > of.error_ns;
+    let ends = ends.filter(|((most, _), (least, _))| is_unlike(*most, *least));
+    let said = ends.and_then(|((most, at_most), (least, at_least))| {
+        let least_there = match least {
+            0 => "nothing".to_owned(),
+            1.. => duration(Ns(least)),
+            _ => format!("costs {}", duration(Ns(-least))),
+        };
+        let (most, at_most) = (duration(Ns(most)), name(at_most)?);
+        Some(format!(", which saves {most} in {at_most} and {least_there} in {}", name(at_least)?))
+    });
+    said.unwrap_or_default()
+}
+
+/// `step[EXTEND bs=1] 139.0 ms, step[DECODE bs=1] a mean of 3.10 ms (of 3)`, the longest first, if steps of one kind take far longer than those of another, and the
+/// job little longer than its steps.
+fn unlike_steps(report: &RankReport, length: i64) -> Option<String> {
+    let mut kinds: BTreeMap<Cow<'_, str>, Vec<f64>> = BTreeMap::new();
+    for step in &report.steps {
+        let lengths: Vec<f64> = step.length_ns.iter().flatten().map(|length| length.as_f64()).collect();
+        let mean = lengths.iter().sum::<f64>() / lengths.len() as f64;
+        kinds.entry(label(&step.name)).or_default().push(mean);
+    }
+    let sum: f64 = kinds.values().flatten().sum();
+    let mut kinds: Vec<(f64, usize, Cow<'_, str>)> = kinds
+        .into_iter()
+        .map(|(name, times)| (times.iter().sum::<f64>() / times.len() as f64, times.len(), name))
+        .collect();
+    kinds.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
+    let is_unlike = kinds.first()?.0 > UNLIKE_STEPS * kinds.last()?.0;
+    if !is_unlike || !(MOST_OF_JOB..=1.0 / MOST_OF_JOB).contains(&(sum / length as f64)) {
+        return None;
+    }
+    let more = kinds.len().saturating_sub(KINDS);
+    let said = kinds.into_iter().take(KINDS).map(|(mean, steps, name)| {
+        let (name, mean) = (visible(&name).into_owned(), duration(Ns::rounded(mean)));
+        if steps == 1 {
+            format!("{name} {mean}")
+        } else {
+            format!("{name} a mean of {mean} (of {})", count(steps as u64))
+        }
+    });
+    let more = (more > 0).then(|| format!("shorter ones of {} more kinds", count(more as u64)));
+    Some(said.chain(more).collect::<Vec<_>>().join(", "))
 }
 
 /// The step that has nearly all of what would be saved.
@@ -585,7 +700,7 @@ fn latest(report: &RankReport) -> Option<(u32, f64)> {
 }
 
 /// `No waiting can be measured in 95.5 % of collectives' time: 64.0 ms of 67.0 ms over all ranks, in kernels of mscclpp.`
-fn unmeasured(report: &RankReport) -> Option<String> {
+fn unmeasured(report: &RankReport) -> Option<(f64, String)> {
     let mut kinds: Vec<(&str, Ns)> = report.unmeasured_ns.iter().map(|(name, time)| (name.as_str(), *time)).collect();
     kinds.sort_by_key(|(name, time)| (std::cmp::Reverse(*time), *name));
     let time: Ns = kinds.iter().map(|(_, time)| *time).sum();
@@ -600,28 +715,32 @@ fn unmeasured(report: &RankReport) -> Option<String> {
     let share = time.share_of(report.gpu_ns).filter(|_| !names.is_empty())?;
     let clocks = match &with_clocks[..] {
         [] => String::new(),
-        names => format!(" Aligned clocks would show who waits at {}.", list(names)),
+        all if all.len() == names.len() => "; aligned clocks would show who waits there".to_owned(),
+        some => format!("; aligned clocks would show who waits at {}", list(some)),
     };
-    Some(format!(
-        "No waiting can be measured in {} of collectives' time: {} of {} over all ranks, in kernels of {}.{clocks}",
+    let said = format!(
+        "No waiting can be measured in {} of collectives' time: {} of {} over all ranks, in kernels of {}{clocks}.",
         percent(share),
         duration(time),
         duration(report.gpu_ns),
         list(&names),
-    ))
+    );
+    Some((share, said))
 }
 
 /// `Left out: 5.04 ms to 5.04 ms of collectives on each of ranks 0-1, 3, where the trace of another rank had ended or not begun.`
-fn left_out(report: &RankReport) -> Option<String> {
+fn left_out(report: &RankReport) -> Option<(f64, String)> {
     let of: Vec<(u32, Ns)> = report.ranks.iter().map(|rank| (rank.rank, rank.left_out_ns)).collect();
     let (left, times): (Vec<u32>, Vec<Ns>) = of.into_iter().filter(|(_, time)| *time > Ns::ZERO).unzip();
     let (least, most) = (duration(*times.iter().min()?), duration(*times.iter().max()?));
     let each = if left.len() > 1 { "each of " } else { "" };
-    Some(format!(
+    let share = times.iter().copied().sum::<Ns>().share_of(report.gpu_ns)?;
+    let said = format!(
         "Left out: {} of collectives on {each}{}, where the trace of another rank had ended or not begun.",
         if least == most { least } else { format!("{least} to {most}") },
         ranks(&left)
-    ))
+    );
+    Some((share, said))
 }
 
 /// `all-reduce`, if ranks waited at nothing else.
@@ -644,6 +763,7 @@ mod tests {
     use super::*;
     use crate::answers::ranks::absent::WaitsForAbsent;
     use crate::answers::ranks::data::{RankWaits, StepWaits};
+    use crate::answers::ranks::document::trust::trust;
     use crate::replay::transplant::RerunError;
 
     /// Four steps of 10 ms, whose reruns are wrong by 1 %. A rank that takes up to 1.3 ms longer in all would not be found.
@@ -653,7 +773,7 @@ mod tests {
         let report = RankReport::default();
         let reruns = Reruns { length_ns: 40_000_000, steps: 4, error, hidden_ns: 1_300_000, ..Reruns::default() };
         assert_eq!(
-            of_reruns(&report, &reruns, None),
+            of_reruns(&report, &reruns, None, SENTENCES),
             ["A step takes 10.0 ms (mean of 4); no rank stands out: nothing above 1.30 ms in 4 steps can be hidden."]
         );
     }
@@ -674,7 +794,7 @@ mod tests {
                 unmeasured_ns: [("broadcast".to_owned(), Ns(unmeasured))].into(),
                 ..RankReport::default()
             };
-            of_reruns(&report, reruns, None).concat()
+            of_reruns(&report, reruns, None, SENTENCES).concat()
         };
         let said = of([0, 20], 0, &reruns);
         assert!(
@@ -729,7 +849,7 @@ mod tests {
         let said = |names: &[&str], has_spans: bool| {
             let step = |name: &&str| StepWaits { name: (*name).to_owned(), ..StepWaits::default() };
             let report = RankReport { steps: names.iter().map(step).collect(), has_spans, ..RankReport::default() };
-            of_reruns(&report, &reruns, None).concat()
+            of_reruns(&report, &reruns, None, SENTENCES).concat()
         };
         let of_both =
             said(&["step[DECODE bs=1]", "step[EXTEND bs=1]", "step[DECODE bs=1]", "step[DECODE bs=1]"], false);
@@ -741,6 +861,36 @@ mod tests {
         {
             let of_one = said(names, has_spans);
             assert!(of_one.starts_with("A step takes 10.0 ms (mean of 4); "), "{of_one}");
+        }
+    }
+
+    /// Where a mean would be of steps that differ by more than twice, each kind has its own; not where they are alike, and not where steps are little of the job.
+    #[test]
+    fn unlike_steps_have_a_time_for_each_kind() {
+        let said = |lengths: [(&str, i64); 4], length_ns: i64| {
+            let step = |(name, ms): (&str, i64)| StepWaits {
+                name: name.to_owned(),
+                length_ns: vec![Some(Ns(ms * 900_000)), None, Some(Ns(ms * 1_100_000))],
+                ..StepWaits::default()
+            };
+            let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
+            let findings = vec![late(16_000_000)];
+            let reruns = Reruns { length_ns, steps: 4, error, findings, ..Reruns::default() };
+            let steps = lengths.map(step).into();
+            of_reruns(&RankReport { steps, ..RankReport::default() }, &reruns, None, SENTENCES).concat()
+        };
+        let unlike = [("decode", 2), ("extend", 139), ("decode", 3), ("decode", 4)];
+        assert_eq!(
+            said(unlike, 160_000_000),
+            "The 4 steps take 160.0 ms in all: extend 139.0 ms, decode a mean of 3.00 ms (of 3); with rank 2's CPU as fast as its peers', they would take \
+             144.0 ms (−10.0 %, ± 0.2 %); no function has most of that."
+        );
+        let of_mean = "A step takes 40.0 ms (mean of 4: decode ×3, extend ×1); with rank 2's CPU as fast as its peers', it would take 36.0 ms (";
+        let alike = [("decode", 30), ("extend", 50), ("decode", 40), ("decode", 40)];
+        for said in
+            [said(alike, 160_000_000), said([("decode", 2), ("extend", 39), ("decode", 3), ("decode", 4)], 160_000_000)]
+        {
+            assert!(said.starts_with(of_mean), "{said}");
         }
     }
 
@@ -757,6 +907,78 @@ mod tests {
         }
     }
 
+    /// Where steps save unlike much, that is said with the steps; not what they share, nor what is within the error or in spans of time, nor
+    /// where a step is not judged or has the name of another.
+    #[test]
+    fn savings_that_steps_do_not_share_have_their_steps() {
+        let said = |ms: [i64; 3], error_ms: i64, names: [&str; 3], left_out_steps: u32, has_spans: bool| {
+            let step =
+                |(number, name): (u32, &str)| StepWaits { number, name: name.to_owned(), ..StepWaits::default() };
+            let steps = (0..).zip(names).map(step).collect();
+            let of = LateWork {
+                saves_by_step_ns: ms.map(|ms| ms * 1_000_000).into(),
+                error_ns: error_ms * 1_000_000,
+                ..late(ms.iter().sum::<i64>() * 1_000_000)
+            };
+            let report = RankReport { steps, has_spans, ..RankReport::default() };
+            let reruns = Reruns { length_ns: 40_000_000, steps: 3, left_out_steps, ..Reruns::default() };
+            by_step(&report, &Whole::new(&report, &reruns), &of)
+        };
+        let abc = ["a", "b", "c"];
+        assert_eq!(said([15, 9, -3], 4, abc, 0, false), ", which saves 15.0 ms in a and costs 3.00 ms in c");
+        assert_eq!(said([2, 15, 9], 4, abc, 0, false), ", which saves 15.0 ms in b and 2.00 ms in a");
+        assert_eq!(said([0, 15, 9], 4, abc, 0, false), ", which saves 15.0 ms in b and nothing in a");
+        assert_eq!(said([1, 15, 2], 4, abc, 0, false), ", nearly all of it in b");
+        for (ms, names, left_out, has_spans) in [
+            ([6, 15, 9], abc, 0, false),
+            ([1, 4, 3], abc, 0, false),
+            ([-3, 15, 9], abc, 0, true),
+            ([-3, 15, 9], abc, 1, false),
+            ([-3, 15, 9], ["a", "b", "b"], 0, false),
+        ] {
+            assert_eq!(said(ms, 4, names, left_out, has_spans), "", "{ms:?}");
+        }
+    }
+
+    /// At most three sentences, whatever there is to say: what most of the time is comes first, and what is small is a note.
+    #[test]
+    fn what_is_not_judged_is_said_first_if_it_is_most() {
+        let said = |unmeasured: i64, left_out: i64, pace: i64| {
+            let rank = |rank: u32| RankWaits { rank, left_out_ns: Ns(left_out / 2), ..RankWaits::default() };
+            let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
+            let reruns =
+                Reruns { length_ns: 100, steps: 1, error, both_twice_as_fast_saves_ns: pace, ..Reruns::default() };
+            let report = RankReport {
+                collectives: 1,
+                ranks: vec![rank(0), rank(1)],
+                gpu_ns: Ns(100),
+                measured_ns: Ns(100 - unmeasured - left_out),
+                unmeasured_ns: [("send".to_owned(), Ns(unmeasured))].into_iter().filter(|of| of.1 > Ns::ZERO).collect(),
+                reruns: Some(Reruns { cpus_twice_as_fast_saves_ns: pace, ..reruns }),
+                ..RankReport::default()
+            };
+            let notes = trust(&report);
+            let at = |start: &str| {
+                let of = |said: &[String]| said.iter().position(|of| of.starts_with(start));
+                let (verdict, note) = (of(&sentences(&report)), of(&notes));
+                assert!(verdict.is_none() || note.is_none(), "{start} is said twice");
+                verdict.or(note.map(|_| 9))
+            };
+            assert!(sentences(&report).len() <= SENTENCES, "{:?}", sentences(&report));
+            [
+                at("No waiting can be measured in"),
+                at("Left out: "),
+                at("Less than 1 % of measured"),
+                at("Less than 1 % of"),
+            ]
+        };
+        assert_eq!(said(0, 0, 0), [None, None, None, Some(1)], "all is measured");
+        assert_eq!(said(60, 0, 50), [Some(0), None, None, None], "there are the job, its pace, and nobody");
+        assert_eq!(said(0, 60, 0), [None, Some(0), Some(2), Some(2)]);
+        assert_eq!(said(30, 4, 0), [Some(2), Some(9), Some(1), Some(1)], "what is small is a note");
+        assert_eq!(said(30, 40, 50), [Some(9), Some(9), Some(2), Some(2)], "there is no room");
+    }
+
     /// What saves less than 1 % is no reason, but nothing above it stays hidden either.
     #[test]
     fn a_rank_that_costs_little_does_not_stand_out() {
@@ -764,13 +986,13 @@ mod tests {
         let findings = vec![late(300_000)];
         let reruns = Reruns { length_ns: 40_000_000, steps: 4, error, findings, ..Reruns::default() };
         assert_eq!(
-            of_reruns(&RankReport::default(), &reruns, None),
+            of_reruns(&RankReport::default(), &reruns, None, SENTENCES),
             ["A step takes 10.0 ms (mean of 4); no rank stands out: as fast as its peers, rank 2 would save 0.8 %."]
         );
         let findings = vec![LateWork { ranks: (0..9).collect(), ..late(300_000) }];
         let many = Reruns { findings, ..reruns };
         assert_eq!(
-            of_reruns(&RankReport::default(), &many, None),
+            of_reruns(&RankReport::default(), &many, None, SENTENCES),
             ["A step takes 10.0 ms (mean of 4); no rank stands out: as fast as their peers, 9 ranks would save 0.8 %."]
         );
     }
@@ -788,7 +1010,7 @@ mod tests {
                 findings: vec![late(saves * 1_000_000)],
                 ..Reruns::default()
             };
-            let said = of_reruns(&report, &reruns, Some(Pace { cpus: 0.47, gpus: 0.01, both: 0.47 }));
+            let said = of_reruns(&report, &reruns, Some(Pace { cpus: 0.47, gpus: 0.01, both: 0.47 }), SENTENCES);
             assert_eq!(said.len(), 2, "{said:?}");
             assert!(said[0].starts_with(&format!("A step takes 10.0 ms (mean of 4); {first}")), "{said:?}");
         }
