@@ -71,7 +71,7 @@ pub fn too_large(TooLarge { needs_bytes, available_bytes, .. }: &TooLarge) -> St
     )
 }
 
-/// `Not here: ranks 2 and 3. At least 63.1 % of collectives' time is waiting for one of them, or a slow transfer: 4.18 ms of 6.62 ms over all ranks; all savings
+/// `Not here: ranks 2 and 3. At least 63.1 % of collectives' time is waiting for one of them, or a slow transfer: 4.18 ms of 6.62 ms over the other ranks; all savings
 /// are upper bounds.`
 fn absent(report: &RankReport) -> Option<String> {
     let absent = report.absent.as_ref()?;
@@ -87,7 +87,7 @@ fn absent(report: &RankReport) -> Option<String> {
     let share = absent.waited_ns.share_of(report.gpu_ns).filter(|_| absent.waited_ns > Ns::ZERO);
     Some(match share {
         Some(share) => format!(
-            "{who} At least {} of collectives' time is waiting for {it}, or a slow transfer: {} of {} over all ranks; all savings are upper bounds.",
+            "{who} At least {} of collectives' time is waiting for {it}, or a slow transfer: {} of {} over the other ranks; all savings are upper bounds.",
             percent(share),
             duration(absent.waited_ns),
             duration(report.gpu_ns)
