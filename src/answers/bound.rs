@@ -102,13 +102,23 @@ impl Bound {
         self.rank.is_some() || self.is_of_waiting()
     }
 
-    fn is_of_waiting(&self) -> bool {
+    /// Whether it is on what ranks wait for each other.
+    pub fn is_of_waiting(&self) -> bool {
         matches!(self.of, Bounded::Waited | Bounded::Caused | Bounded::Late)
     }
 
     /// Whether only a comparison of stacks has it.
     pub fn is_of_stacks(&self) -> bool {
         matches!(self.of, Bounded::Cost(_))
+    }
+
+    /// As what its numbers are shown.
+    pub fn measure(&self) -> Order {
+        match self.of {
+            Bounded::Cost(measure) => measure,
+            Bounded::Late => Order::Count,
+            Bounded::Step | Bounded::Idle | Bounded::Waited | Bounded::Caused => Order::GpuTime,
+        }
     }
 
     /// Whether a value is beyond it; a share is of `whole`.

@@ -81,22 +81,18 @@ fn check(
             Bounded::Step => "so that there is no step; --total bounds the length of the windows",
             _ => "and per call the count is always 1; --total bounds the total count",
         };
-        return Err(Stop::NotFound(format!(
-            "Nothing to bound: --fail-if '{}': not all of the traces mark steps, {why}",
-            void.text
-        )));
+        return Err(Stop::void(void, &format!("not all of the traces mark steps, {why}")));
     }
     let sides = [&found.before, &found.after];
     let (steps, are_damaged) = (sides.map(|side| &side.steps), sides.map(|side| side.damage.is_unknown()));
-    let differ = notes::not_comparable(found.per, [ranks_before, ranks_after], steps, are_damaged);
+    let differ =
+        notes::not_comparable((found.per, found.not_per_step), [ranks_before, ranks_after], steps, are_damaged);
     if let (Some(why), false) = (differ, bounds.is_empty()) {
         return Err(Stop::NotComparable(why));
     }
-    let exceeded: Vec<&Bound> = bounds.iter().copied().filter(|bound| found.exceeds(bound)).collect();
-    if !exceeded.is_empty() {
-        return Err(Stop::Exceeded(notes::exceeded(found, &exceeded)));
-    }
-    Stop::unless(found.before.damage.is_unknown() || found.after.damage.is_unknown())
+    let exceeded: Vec<String> =
+        bounds.iter().filter(|bound| found.exceeds(bound)).map(|bound| notes::exceeded(found, bound)).collect();
+    Stop::if_exceeded(&exceeded, found.before.damage.is_unknown() || found.after.damage.is_unknown())
 }
 
 /// The files of one side.
@@ -190,7 +186,9 @@ fn ranks(
         let ranks = [&before, &after].map(|report| report.ranks.iter().map(|of| Some(of.rank)).collect());
         let sides = [&changes.before.steps, &changes.after.steps];
         let are_damaged = [&before, &after].map(|report| report.damage.is_unknown());
-        if let Some(why) = notes::not_comparable(changes.per, [&ranks[0], &ranks[1]], sides, are_damaged) {
+        if let Some(why) =
+            notes::not_comparable((changes.per, changes.not_per_step), [&ranks[0], &ranks[1]], sides, are_damaged)
+        {
             return Err(Stop::NotComparable(why));
         }
         if let Some(void) = bounds.iter().find(|bound| changes.is_void(bound)) {
@@ -198,10 +196,18 @@ fn ranks(
                 true => "steps are compared of several ranks; without --ranks those of one are",
                 false => "not all of the traces mark steps",
             };
-            return Err(Stop::NotFound(format!("Nothing to bound: --fail-if '{}': {why}", void.text)));
+            return Err(Stop::void(void, why));
         }
     }
+    let is_damaged = before.damage.is_unknown() || after.damage.is_unknown();
+    let why_void = |bound: &Bound| after.why_void(bound).or_else(|| before.why_void(bound).filter(|_| bound.is_growth));
+    if let Some((bound, why)) = bounds.iter().find_map(|bound| Some((bound, why_void(bound)?))) {
+        return Err(Stop::void(bound, &why).or_damaged(is_damaged));
+    }
     let exceeded = bounds.iter().filter(|bound| changes.exceed(bound, &before, &after));
-    let exceeded: Vec<&str> = exceeded.map(|bound| bound.text.as_str()).collect();
-    Stop::if_beyond(&exceeded, before.damage.is_unknown() || after.damage.is_unknown())
+    let line = |bound: &&Bound| match bound.is_growth {
+        true => notes::grown(bound, &changes.bounded(bound, &before, &after), changes.per),
+        false => notes::exceeded_by_ranks(&after, bound),
+    };
+    Stop::if_exceeded(&exceeded.map(line).collect::<Vec<_>>(), is_damaged)
 }

@@ -50,7 +50,7 @@ pub(super) fn answer(args: &Ranks, or_stacks: bool) -> Result<(), Stop> {
     (question.draws, question.captures) = (show.form == Form::Html, args.capture_trace.clone());
     let of_records = of_records.map(RanksOfFiles::from_records);
     let found = of_records.map_or_else(|| run.ranks(&files, &question), Ok)?;
-    let RanksOfFiles { ranks, stacks, damage, is_damaged, mut left_out, mut completeness } = found;
+    let RanksOfFiles { ranks, stacks, damage, is_damaged, mut left_out, mut completeness, .. } = found;
     left_out.extend(records_left_out);
     let mut drawn = drawn(args, stacks, &[&damage[..], &left_out].concat());
     let options = typed::options(selection, &span, climbing);
@@ -91,8 +91,13 @@ fn print(
     let answer =
         RankAnswer { compared, report: &report, name: &name, limit: args.limit, stacks: stacks.as_ref(), on_page };
     show.print(&answer, output)?;
-    let exceeded = args.fail_if.iter().filter(|bound| report.exceeds(bound)).map(|bound| bound.text.as_str());
-    Stop::if_beyond(&exceeded.collect::<Vec<_>>(), report.damage.is_unknown())
+    let is_damaged = report.damage.is_unknown();
+    if let Some((bound, why)) = args.fail_if.iter().find_map(|bound| Some((bound, report.why_void(bound)?))) {
+        return Err(Stop::void(bound, &why).or_damaged(is_damaged));
+    }
+    let exceeded = args.fail_if.iter().filter(|bound| report.exceeds(bound));
+    let exceeded: Vec<String> = exceeded.map(|bound| notes::exceeded_by_ranks(&report, bound)).collect();
+    Stop::if_exceeded(&exceeded, is_damaged)
 }
 
 /// What a page shows besides who waits for whom.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::answers::bound::Bound;
 use crate::document::format::{count, visible};
 use crate::error::Error;
 use crate::run::inputs::ALIKE;
@@ -108,12 +109,14 @@ impl Stop {
         if is_damaged { Err(Stop::Incomplete(String::new())) } else { Ok(()) }
     }
 
-    /// The end of a run whose answer exceeds these bounds, if there are any; else as [`Stop::unless`].
-    pub(crate) fn if_beyond(bounds: &[&str], is_damaged: bool) -> Result<(), Self> {
-        if bounds.is_empty() {
-            return Stop::unless(is_damaged);
-        }
-        Err(Stop::Exceeded(format!("Beyond: {}", bounds.join(", "))))
+    /// The end of a run whose answer exceeds bounds, if these lines say so; else as [`Stop::unless`].
+    pub(crate) fn if_exceeded(lines: &[String], is_damaged: bool) -> Result<(), Self> {
+        if lines.is_empty() { Stop::unless(is_damaged) } else { Err(Stop::Exceeded(lines.join("\n"))) }
+    }
+
+    /// The end of a run whose answer has nothing that a bound could be on.
+    pub(crate) fn void(bound: &Bound, why: &str) -> Self {
+        Stop::NotFound(format!("Nothing to bound: --fail-if '{}': {why}", bound.text))
     }
 
     /// The same if nothing was found, because it may have been in the missing part.

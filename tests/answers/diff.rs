@@ -297,9 +297,9 @@ fn steps_are_compared_not_sums() {
         (sums(&changes[0]["after"]), each(&changes[0]["after"])),
         (json!([3, 180_000, 180_000]), json!([1.0, 60_000.0, 60_000.0]))
     );
-    // From the first kernel to the last: 2,000 to 3,100 µs, and 2,000 to 4,120 µs. A step is exposed for 50 and 60 µs beside 30 µs of compute,
-    // so it is idle for 550 − 80 = 470 and 706.667 − 90 = 616.7 µs.
-    const VERDICT: &str = "Steps take 706.7 µs instead of 550.0 µs (+28.5 %): idle +146.7 µs, exposed collectives +10.0 µs.\n\
+    // One begins 1,000 µs after the other in both: steps of 90 µs, and 920 µs to the next; of 100 µs, and 910 µs. A step is exposed for 50 and 60 µs
+    // beside 30 µs of compute, and idle for 10 µs, too.
+    const VERDICT: &str = "Steps take 1.01 ms, as before: exposed collectives +10.0 µs, idle −10.0 µs.\n\
         The stack that grew most is model.py(10): mlp: +10.0 µs (+20.0 %) exposed per step.";
     let span = |side: &str| found[side]["summary"]["wall_ns"].clone();
     assert_eq!((span("before"), span("after")), (json!(1_100_000), json!(2_120_000)));
@@ -312,7 +312,7 @@ fn steps_are_compared_not_sums() {
                 text.lines().find(|line| line.trim_start().starts_with(first)).unwrap_or_else(|| panic!("{text}"));
             line.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(row("GPU span"), "GPU span 550.0 µs 706.7 µs +156.7 µs (+28.5 %)");
+        assert_eq!(row("GPU span"), "GPU span 1.01 ms 1.01 ms =");
         assert!(row("compute").starts_with("compute 30.0 µs 30.0 µs = "), "{text}");
         assert_eq!(row("these kernels"), "these kernels 50.0 µs 60.0 µs +10.0 µs (+20.0 %)");
         assert_eq!(row("how many"), "how many 1 1 =");
@@ -328,6 +328,121 @@ fn steps_are_compared_not_sums() {
         assert!(page.contains(&format!("<p>{sentence}</p>")), "no {sentence} in {page:.3000}");
     }
     assert!(page.contains("Exposed time of these kernels: 50.0 µs → 60.0 µs, +10.0 µs (+20.0 %)."), "{page:.3000}");
+}
+
+/// A step is 40 µs of an all-reduce, 10 µs of nothing and 30 µs of a gemm, and begins 1,000 µs after the one before it. What lies between steps is there once
+/// less than the steps: no number of them makes them longer. A longer all-reduce does.
+#[test]
+fn other_numbers_of_the_same_steps_take_as_long() {
+    let of = |steps_of: &[u32]| steps(&[NAMES, NAMES].concat(), steps_of, &[]);
+    let [one, two, six] = [of(&[40]), of(&[40; 2]), of(&[40; 6])];
+    let [slow, slower] = [of(&[60]), of(&[60; 3])];
+    for (before, after, length) in [
+        (&one, &one, "80.0 µs, as before"),
+        (&one, &six, "80.0 µs, as before"),
+        (&six, &one, "80.0 µs, as before"),
+        (&two, &six, "1.00 ms, as before"),
+        (&six, &two, "1.00 ms, as before"),
+        (&one, &slow, "100.0 µs instead of 80.0 µs (+25.0 %): exposed collectives +20.0 µs"),
+        (&one, &slower, "100.0 µs instead of 80.0 µs (+25.0 %): exposed collectives +20.0 µs"),
+        (&two, &slower, "1.00 ms, as before: exposed collectives +20.0 µs, idle −20.0 µs"),
+    ] {
+        let text = stdout(&run(&["diff", "--quiet", &before.1, &after.1]));
+        assert!(text.starts_with(&format!("Steps take {length}.\n")), "{text}");
+    }
+    for (before, after, bound, code) in [
+        (&one, &six, "step>+0%", 0),
+        (&one, &six, "idle>+0%", 0),
+        (&two, &six, "step>+0us", 0),
+        (&two, &six, "idle>+0us", 0),
+        (&one, &slower, "step>+24.9%", 5),
+        (&one, &slower, "step>+25%", 0),
+        (&two, &slower, "idle>+0%", 0),
+    ] {
+        let output = run(&["diff", &before.1, &after.1, "--fail-if", bound]);
+        assert_eq!(output.status.code(), Some(code), "{bound}: {}", stderr(&output));
+    }
+    let found = diff_json(&[&one.1, &six.1]);
+    let measured = |side: &str| ["wall_ns", "busy_ns"].map(|name| found[side]["measured"][name].as_f64().unwrap());
+    assert_eq!((measured("before"), measured("after")), ([80_000.0, 70_000.0], [80_000.0, 70_000.0]));
+}
+
+/// Each rank has its steps, so that a rank more is not a longer step; a process of two GPUs has one step for both.
+#[test]
+fn steps_of_several_gpus_are_as_long_as_those_of_one() {
+    let job = |ranks: std::ops::Range<u32>| {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in ranks {
+            std::fs::copy(step_of(rank, 100, 40).1, folder.path().join(format!("rank{rank}.json"))).unwrap();
+        }
+        folder
+    };
+    let path = |folder: &tempfile::TempDir| folder.path().to_str().unwrap().to_owned();
+    let (four, three) = (job(0..4), job(0..3));
+    for (before, after) in [(&four, &four), (&three, &four), (&four, &three)] {
+        let text = stdout(&run(&["diff", "--quiet", &path(before), &path(after)]));
+        assert!(text.starts_with("Steps take 100.0 µs, as before (means of the GPUs).\n"), "{text}");
+        has(&text, " GPU span        100.0 µs  100.0 µs ");
+        assert!(!text.contains("GPUs, summed"), "{text}");
+    }
+    let both = two_gpus();
+    let text = stdout(&run(&["diff", "--quiet", &both.1, &both.1]));
+    assert!(text.starts_with("Steps take 100.0 µs, as before (means of the GPUs).\n"), "{text}");
+    has(&text, " GPU span        200.0 µs  200.0 µs ");
+    has(&text, " GPUs, summed           2         2 ");
+}
+
+/// Two steps of one process, each with 40 µs on both of its GPUs, every 100 µs.
+fn two_gpus() -> (tempfile::TempDir, String) {
+    let mut events: Vec<String> = Vec::new();
+    for step in 0..2 {
+        let start = 1000 + step * 100;
+        events.push(slice("user_annotation", format!("ProfilerStep#{step}"), (1, 1), start, 100));
+        for gpu in 0..2 {
+            let id = 2 * step + gpu + 1;
+            events.push(tied("cuda_runtime", "cudaLaunchKernel", (1, 1), start + gpu, 1, id));
+            events.push(format!(
+                r#""ph":"X","cat":"kernel","name":"{ALL_REDUCE}","pid":{gpu},"tid":7,"ts":{start},"dur":40,"args":{{"device":{gpu},"stream":7,"correlation":{id}}}"#
+            ));
+        }
+    }
+    trace_of(&events)
+}
+
+/// The one has an all-reduce where the other has a gemm, in windows of 2,950 µs. By calls, the window of the other would be divided by none.
+#[test]
+fn a_side_without_calls_is_compared_in_all() {
+    let with =
+        trace(&[launch(1, "a.py(1): f", ALL_REDUCE, 2000, 50, 20), launch(2, "a.py(1): f", "gemm", 3000, 50, 7)]);
+    let without = trace(&[launch(1, "a.py(1): f", "gemm", 2000, 50, 7), launch(2, "a.py(1): f", "gemm", 3000, 50, 7)]);
+    for (before, after, compute, collectives) in [(&with, &without, '+', '−'), (&without, &with, '−', '+')] {
+        let output = run(&["diff", &before.1, &after.1]);
+        let text = stdout(&output);
+        let length = "What was measured takes 2.95 ms, as before: compute ";
+        let length = format!("{length}{compute}50.0 µs, exposed collectives {collectives}50.0 µs.");
+        assert!(text.starts_with(&length), "{text}");
+        has(&text, "\nIn all.\n");
+        assert!(!stderr(&output).contains("the sums are over"), "{}", stderr(&output));
+        assert_eq!(diff_json(&[&before.1, &after.1])["per"], "total");
+    }
+    assert_eq!(diff_json(&[&with.1, &with.1])["per"], "call");
+}
+
+/// What is listed is the largest change of GPU time; what is said is of all.
+#[test]
+fn a_limit_is_of_what_is_listed() {
+    let sides = [testdata("costs.json"), testdata("costs_later.json")];
+    let said = |more: &[&str]| diff_json(&[&[&*sides[0], &*sides[1]], more].concat());
+    let (all, one) = (said(&["--sort", "gpu"]), said(&["--sort", "gpu", "--limit", "1"]));
+    assert_eq!((all["changes"].as_array().unwrap().len(), one["changes"].as_array().unwrap().len()), (3, 1));
+    assert_eq!(one["verdict"], all["verdict"]);
+    let costs = |of: &Value| of["findings"].as_array().unwrap().iter().map(|of| of["cost"].clone()).collect::<Vec<_>>();
+    assert_eq!((costs(&one), costs(&all).len()), (costs(&all), 3));
+    let output = run(&["diff", &sides[0], &sides[1], "--limit", "1"]);
+    has(&stdout(&output), "The stack that grew most is checkpoint.py(5): save (new)");
+    has(&stderr(&output), "Not shown: 2 of 3 stacks");
+    let page = stdout(&run(&["diff", &sides[0], &sides[1], "--limit", "1", "--format", "html"]));
+    has(&page, "The stack that grew most is checkpoint.py(5): save (new)");
 }
 
 #[test]
@@ -557,6 +672,9 @@ fn bounds_on_ranks_are_on_steps_and_idle_time_too() {
         let output = diff(&after, bound);
         assert_eq!(output.status.code(), Some(code), "{bound}: {}", stderr(&output));
     }
+    let output = diff(&after, "step>+9.9%");
+    let line = "Exceeded: step>+9.9%: 100.0 µs before, 110.0 µs after per step, +10.0 µs (+10.0 %)\n";
+    assert!(stderr(&output).ends_with(line), "{}", stderr(&output));
     let output = diff(&fewer, "step>+1000%");
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     assert!(stderr(&output).ends_with("Not comparable: ranks 0 and 1 before, rank 0 after\n"), "{}", stderr(&output));
@@ -565,6 +683,35 @@ fn bounds_on_ranks_are_on_steps_and_idle_time_too() {
     let output = run(&["diff", "--ranks", one, one, "--fail-if", "step>+5%"]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert!(stderr(&output).ends_with("without --ranks those of one are\n"), "{}", stderr(&output));
+}
+
+/// `testdata/ranks`: the three other ranks wait 6,166,608 of 6,776,145 ns for rank 2, in three steps.
+#[test]
+fn bounds_on_what_ranks_wait_are_named_with_what_exceeds_them() {
+    let (ranks, one) = (testdata("ranks"), testdata("ranks/rank2.json.gz"));
+    let slower =
+        "Exceeded: caused(rank=2)>2ms: 6.17 ms\nExceeded: waited>20%: 6.17 ms, which is 91.0 % of the measured time\n";
+    for (inputs, bounds, code, said) in [
+        (&[&*ranks][..], &["caused(rank=2)>2ms", "waited>20%", "waited>92%"][..], 5, slower),
+        (&[&ranks], &["late(rank=2)>8"], 5, "Exceeded: late(rank=2)>8: 9\n"),
+        (&[&ranks], &["caused(rank=3)>2ms"], 0, ""),
+        (
+            &[&ranks],
+            &["caused(rank=9)>2ms"],
+            3,
+            "Nothing to bound: --fail-if 'caused(rank=9)>2ms': there is no rank 9\n",
+        ),
+        (&[&one], &["waited>20%"], 3, "no collective of several ranks was measured\n"),
+    ] {
+        let bounds: Vec<&str> = bounds.iter().flat_map(|bound| ["--fail-if", bound]).collect();
+        for command in [[&["ranks"][..], inputs].concat(), [&["diff", "--ranks"][..], inputs, inputs].concat()] {
+            let output = run(&[&command[..], &bounds].concat());
+            assert_eq!(output.status.code(), Some(code), "{command:?} {bounds:?}: {}", stderr(&output));
+            assert!(stderr(&output).ends_with(said), "{command:?}: {}", stderr(&output));
+        }
+    }
+    let output = run(&["diff", "--ranks", &ranks, &ranks, "--fail-if", "caused(rank=9)>+2%"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 }
 
 /// A trace of a rank with two steps, so long and with a kernel so long in each, in µs: from the first kernel's start to the second's end.

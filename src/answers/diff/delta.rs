@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::answers::cost::{Order, Totals};
 use crate::answers::stacks::launching_steps::LaunchingSteps;
+use crate::answers::stacks::summary::Summary;
 use crate::document::format::{duration, grouped, percent, sign};
 use crate::names::steps::kind;
 use crate::time::Ns;
@@ -51,14 +52,19 @@ impl Per {
     }
 
     /// The unit by which two traces can be compared, given the requested one, and why it differs from that.
-    pub(crate) fn fitting(self, before: &LaunchingSteps, after: &LaunchingSteps) -> (Per, Option<NotPerStep>) {
+    /// `sides` are the steps and the number of calls of each.
+    pub(crate) fn fitting(self, sides: [(&LaunchingSteps, u64); 2]) -> (Per, Option<NotPerStep>) {
+        let [(before, _), (after, _)] = sides;
         let is_marked = |steps: &LaunchingSteps| steps.count > 0 && steps.unmarked == 0;
         let has = |name: &String| after.names.keys().any(|other| kind(other) == kind(name));
-        match self {
+        let (per, why) = match self {
             Per::Step if !is_marked(before) || !is_marked(after) => (Per::Call, Some(NotPerStep::NotMarked)),
             Per::Step if !before.names.keys().any(has) => (Per::Call, Some(NotPerStep::OtherKind)),
             per => (per, None),
-        }
+        };
+        // The work of a run without calls cannot be measured by them.
+        let is_any_without = sides.iter().any(|(_, calls)| *calls == 0);
+        (if per == Per::Call && is_any_without { Per::Total } else { per }, why)
     }
 
     /// The number of units in a trace.
@@ -113,6 +119,62 @@ impl SideTotals {
             // It is asked of one answer only.
             Order::Critical => 0.0,
         }
+    }
+}
+
+/// What GPUs did for a unit, as the mean of the GPUs, in ns.
+///
+/// Steps of which only one trace has several are compared each alone: what lies between steps is counted once less than the steps. If both traces have
+/// several, the mean of what lies between them is added, which is the time from the start of one to the start of the next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Measured {
+    /// How long it took.
+    pub wall_ns: f64,
+    /// When any kernel ran.
+    pub busy_ns: f64,
+    /// When none did.
+    pub idle_ns: f64,
+    /// When compute kernels ran.
+    pub compute_ns: f64,
+    /// When collectives ran.
+    pub collectives_ns: f64,
+    /// When collectives ran and no compute kernel did.
+    pub exposed_ns: f64,
+}
+
+impl Measured {
+    fn of(time: impl Fn(fn(&Summary) -> Ns) -> f64) -> Self {
+        Measured {
+            wall_ns: time(|of| of.wall_ns),
+            busy_ns: time(|of| of.busy_ns),
+            idle_ns: time(|of| of.wall_ns - of.busy_ns),
+            compute_ns: time(|of| of.compute_ns),
+            collectives_ns: time(|of| of.collectives_ns),
+            exposed_ns: time(|of| of.exposed_ns),
+        }
+    }
+
+    /// What the windows of both sides were measured as, and their steps; `calls` is the number of calls of each.
+    pub(super) fn both(per: Per, sides: [(&Summary, &Summary); 2], calls: [u64; 2]) -> [Self; 2] {
+        // On each GPU, one less than its steps.
+        let gaps = sides.map(|(all, steps)| match all.gpu_span {
+            Some(_) => steps.gpus.saturating_sub(all.gpus),
+            None => 0,
+        });
+        let of = |at: usize| {
+            let ((all, steps), gap) = (sides[at], gaps[at] as f64);
+            let gpus = all.gpus.max(1) as f64;
+            let of_steps = all.gpus.max(steps.gpus).max(1) as f64;
+            Measured::of(|time| match (per, gaps.map(|gaps| gaps > 0)) {
+                (Per::Total, _) => time(all).as_f64() / gpus,
+                (Per::Call, _) => time(all).as_f64() / calls[at].max(1) as f64,
+                (Per::Step, [false, false]) => time(all).as_f64() / of_steps,
+                (Per::Step, [true, true]) => time(steps).as_f64() / of_steps + (time(all) - time(steps)).as_f64() / gap,
+                (Per::Step, _) => time(steps).as_f64() / of_steps,
+            })
+        };
+        [of(0), of(1)]
     }
 }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::bound::{Bound, Bounded};
 use super::cost::{Order, Totals};
 use super::damage::Losses;
-use super::diff::delta::{Delta, NotPerStep, Per, SideTotals};
+use super::diff::delta::{Delta, Measured, NotPerStep, Per, SideTotals};
 use super::stacks::data::{Stack, StackReport};
 use super::stacks::grouping::GroupedKernels;
 use super::stacks::launching_steps::LaunchingSteps;
@@ -42,6 +42,8 @@ pub struct Side {
     /// The summary of its window, as sums. If neither a part of the trace nor totals were asked for, the window is from the first launch of the first
     /// step to the end of the last step.
     pub summary: Summary,
+    /// What is measured of that for one unit.
+    pub measured: Measured,
     /// The number of its stacks; stacks that differ only in line numbers count as one.
     pub stacks: u64,
     /// All chosen kernels in its window, including those without a launch.
@@ -55,18 +57,33 @@ pub struct Side {
 }
 
 impl Side {
-    /// How long its window is, or idle, as a bound is on it; nothing of what only ranks have.
-    fn time_of(&self, of: Bounded) -> Ns {
-        match of {
-            Bounded::Step => self.summary.wall_ns,
-            Bounded::Idle => self.summary.wall_ns - self.summary.busy_ns,
-            _ => Ns::ZERO,
-        }
-    }
-
     /// A time in its window divided by the number of units, in ns.
     pub fn each(&self, time: Ns) -> f64 {
         time.as_f64() / self.divided_by as f64
+    }
+
+    /// What is measured as a share of all that is, 0 to 1; `None` if that is nothing.
+    pub fn share(&self, measured: f64) -> Option<f64> {
+        (self.measured.wall_ns > 0.0).then(|| measured / self.measured.wall_ns)
+    }
+
+    /// The number of GPUs of a unit. The times of many ranks are divided by the steps of all of them.
+    pub fn gpus(&self, per: Per) -> f64 {
+        let (all, steps) = (self.summary.gpus, self.steps.alone.gpus);
+        match per {
+            Per::Step => all.max(steps) as f64 / self.divided_by as f64,
+            Per::Call => 1.0,
+            Per::Total => all as f64,
+        }
+    }
+
+    fn calls(&self) -> u64 {
+        self.kernels.totals.count
+    }
+
+    fn divide(&mut self, per: Per) {
+        self.divided_by = per.units(self.steps.count, self.calls());
+        self.kernels = SideTotals::divided(self.kernels.totals, self.divided_by);
     }
 }
 
@@ -151,6 +168,9 @@ pub struct Diff {
     /// The stacks that changed, largest change per unit first, or in the order that was asked for. They are as the second trace has them, or as the
     /// first has them if they vanished.
     pub changes: Vec<Change>,
+    /// Those that `--limit` left out.
+    #[serde(skip)]
+    pub unlisted: Vec<Change>,
 }
 
 impl Diff {
@@ -159,9 +179,14 @@ impl Diff {
     pub fn new(before: (&str, StackReport), after: (&str, StackReport), per: Per) -> Diff {
         let mut changes: BTreeMap<StackKey, Change> = BTreeMap::new();
         let grouped_by = after.1.grouped.grouped_by.clone();
-        let (per, not_per_step) = per.fitting(&before.1.steps, &after.1.steps);
-        let (mut before, left) = side(before, per);
-        let (mut after, right) = side(after, per);
+        let (mut before, left) = side(before);
+        let (mut after, right) = side(after);
+        let (per, not_per_step) = per.fitting([&before, &after].map(|side| (&side.steps, side.calls())));
+        before.divide(per);
+        after.divide(per);
+        let sides = [&before, &after];
+        let measured = sides.map(|side| (&side.summary, &side.steps.alone));
+        [before.measured, after.measured] = Measured::both(per, measured, sides.map(Side::calls));
         // The second trace comes last, so that its frames are kept.
         for (stacks, is_after) in [(left, false), (right, true)] {
             for stack in stacks {
@@ -192,17 +217,29 @@ impl Diff {
         let (new, vanished) = (count(|change| change.before.is_none()), count(|change| change.after.is_none()));
         let changed = changes.len() as u64;
         let unchanged = stacks - changed;
-        let mut diff =
-            Diff { before, after, per, not_per_step, grouped_by, new, vanished, unchanged, changed, changes };
+        let mut diff = Diff {
+            before,
+            after,
+            per,
+            not_per_step,
+            grouped_by,
+            new,
+            vanished,
+            unchanged,
+            changed,
+            changes,
+            unlisted: Vec::new(),
+        };
         diff.arrange(Order::GpuTime, None);
         diff
     }
 
-    /// Sorts the changes by a measure, largest first, equal changes by text, and keeps the first `limit`.
+    /// Sorts the changes by a measure, largest first, equal changes by text, and lists the first `limit`.
     pub fn arrange(&mut self, order: Order, limit: Option<usize>) {
+        self.changes.append(&mut self.unlisted);
         self.changes
             .sort_by(|a, b| b.growth(order).abs().total_cmp(&a.growth(order).abs()).then_with(|| a.key.cmp(&b.key)));
-        self.changes.truncate(limit.unwrap_or(usize::MAX));
+        self.unlisted = self.changes.split_off(limit.unwrap_or(usize::MAX).min(self.changes.len()));
     }
 
     /// A measure of all chosen kernels.
@@ -213,26 +250,32 @@ impl Diff {
     /// Whether the second trace is beyond a bound.
     pub fn exceeds(&self, bound: &Bound) -> bool {
         let sides = [&self.before, &self.after];
-        let units = match bound.of {
-            Bounded::Cost(Order::Mean) => [1, 1],
-            _ => sides.map(|side| side.divided_by),
-        };
-        let sums = sides.map(|side| match bound.of {
-            Bounded::Cost(measure) => side.kernels.totals.by(measure),
-            of => side.time_of(of).as_f64(),
-        });
-        bound.is_growth_exceeded(sums, units)
-    }
-
-    /// What is bounded, on each side and divided, and as what its numbers are shown.
-    pub fn bounded(&self, of: Bounded) -> (Order, Delta) {
-        match of {
-            Bounded::Cost(measure) => (measure, self.delta(measure)),
+        match bound.of {
+            Bounded::Cost(measure) if measure != Order::Mean => {
+                let sums = sides.map(|side| side.kernels.totals.by(measure));
+                bound.is_growth_exceeded(sums, sides.map(|side| side.divided_by))
+            }
             of => {
-                let [before, after] = [&self.before, &self.after].map(|side| side.each(side.time_of(of)));
-                (Order::GpuTime, Delta { before, after })
+                let Delta { before, after } = self.bounded(of);
+                bound.is_growth_exceeded([before, after], [1, 1])
             }
         }
+    }
+
+    /// What is bounded, on each side and divided.
+    pub fn bounded(&self, of: Bounded) -> Delta {
+        match of {
+            Bounded::Cost(measure) => self.delta(measure),
+            Bounded::Step => self.measured(|of| of.wall_ns),
+            Bounded::Idle => self.measured(|of| of.idle_ns),
+            // Only ranks have the others.
+            Bounded::Waited | Bounded::Caused | Bounded::Late => self.measured(|_| 0.0),
+        }
+    }
+
+    /// What is measured of a unit on each side.
+    pub fn measured(&self, get: fn(&Measured) -> f64) -> Delta {
+        Delta { before: get(&self.before.measured), after: get(&self.after.measured) }
     }
 
     /// Whether a bound is on a value that cannot change, or is not there: per call, the count is always 1, and there are no steps.
@@ -240,16 +283,21 @@ impl Diff {
         self.per == Per::Call && matches!(bound.of, Bounded::Cost(Order::Count) | Bounded::Step)
     }
 
+    /// The stacks that changed, those that are listed first.
+    pub fn all_changes(&self) -> impl Iterator<Item = &Change> + Clone {
+        self.changes.iter().chain(&self.unlisted)
+    }
+
     /// The number of changed stacks left out.
     pub fn left_out(&self) -> u64 {
-        self.changed.saturating_sub(self.changes.len() as u64)
+        self.unlisted.len() as u64
     }
 
     /// The length of a step in each trace, or of the windows if sums are compared, in ns; `None` unless they differ so much that they hardly cover
     /// the same work.
     pub fn differing_lengths(&self) -> Option<[f64; 2]> {
         let of = |side: &Side| match self.per {
-            Per::Step => side.each(side.summary.wall_ns),
+            Per::Step => side.measured.wall_ns,
             _ => side.summary.window.duration().as_f64(),
         };
         let [before, after] = [of(&self.before), of(&self.after)];
@@ -274,7 +322,8 @@ fn as_stack(group: GroupedKernels) -> Stack {
     }
 }
 
-fn side((trace, report): (&str, StackReport), per: Per) -> (Side, Vec<Stack>) {
+/// A side that is not divided yet.
+fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
     let StackReport { mut stacks, coverage, summary, damage, grouped, steps, kernels_in_trace, .. } = report;
     let is_grouped = !grouped.grouped_by.is_empty();
     stacks.extend(grouped.groups.into_iter().map(as_stack));
@@ -282,17 +331,15 @@ fn side((trace, report): (&str, StackReport), per: Per) -> (Side, Vec<Stack>) {
     // Groups include them already.
     let apart = if is_grouped { Totals::default() } else { without_launch };
     let kernels: Totals = stacks.iter().map(Stack::totals).chain([apart]).sum();
-    let divided_by = per.units(steps.count, kernels.count);
     let side = Side {
         trace: trace.to_owned(),
-        divided_by,
-        kernels: SideTotals::divided(kernels, divided_by),
+        kernels: SideTotals { totals: kernels, ..SideTotals::default() },
         kernels_outside: kernels_in_trace.saturating_sub(coverage.kernels),
-        stacks: 0,
         steps,
         summary,
         without_launch,
         damage,
+        ..Side::default()
     };
     (side, stacks)
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::data::{RankReport, RankWaits, StackWaits};
 use crate::answers::bound::{Bound, Bounded};
-use crate::answers::diff::delta::{NotPerStep, Per};
+use crate::answers::diff::delta::{Delta, NotPerStep, Per};
 use crate::answers::stacks::launching_steps::LaunchingSteps;
 use crate::names::frames::without_line;
 use crate::time::Ns;
@@ -140,7 +140,8 @@ impl RankChanges {
     /// Compares two answers, each with what its traces are called, by this, or by collective where steps are asked for and cannot be had.
     pub fn new(before: (&str, &RankReport), after: (&str, &RankReport), per: Per) -> Self {
         let [of_before, of_after] = [before, after].map(|(_, report)| steps(report));
-        let (per, not_per_step) = per.fitting(&of_before, &of_after);
+        let calls = [before, after].map(|(_, report)| report.collectives);
+        let (per, not_per_step) = per.fitting([(&of_before, calls[0]), (&of_after, calls[1])]);
         let (run_before, run_after) = (RunWaits::new(before, of_before, per), RunWaits::new(after, of_after, per));
         let (units_before, units_after) = (run_before.divided_by, run_after.divided_by);
         let ((_, before), (_, after)) = (before, after);
@@ -169,6 +170,12 @@ impl RankChanges {
     pub fn is_void(&self, bound: &Bound) -> bool {
         let is_unmarked = [&self.before, &self.after].iter().any(|run| run.steps.count == 0);
         is_unmarked && matches!(bound.of, Bounded::Step | Bounded::Idle)
+    }
+
+    /// What is bounded, in each run and divided.
+    pub fn bounded(&self, bound: &Bound, before: &RankReport, after: &RankReport) -> Delta {
+        let each = |run: &RunWaits, report: &RankReport| report.bounded(bound) / run.divided_by as f64;
+        Delta { before: each(&self.before, before), after: each(&self.after, after) }
     }
 
     /// Whether the second run is beyond a bound, in all or by its growth.

@@ -56,7 +56,7 @@ impl RankReport {
     }
 
     /// What is bounded, in ns or as a count.
-    pub(super) fn bounded(&self, bound: &Bound) -> f64 {
+    pub fn bounded(&self, bound: &Bound) -> f64 {
         let ranks = self.ranks.iter().filter(|rank| bound.rank.is_none_or(|wanted| rank.rank == wanted));
         let time = |get: fn(&RankWaits) -> Ns| ranks.clone().map(get).sum::<Ns>().as_f64();
         match bound.of {
@@ -77,6 +77,18 @@ impl RankReport {
             (0..self.ranks.len()).filter(|at| rank.is_none_or(|wanted| self.ranks[*at].rank == wanted)).collect();
         let of_rank = |rank: usize| self.steps.iter().map(|step| get(step, rank)).sum::<Ns>();
         ranks.iter().map(|rank| of_rank(*rank)).sum::<Ns>().as_f64() / ranks.len().max(1) as f64
+    }
+
+    /// Why nothing here can be beyond a bound, whatever the ranks do; `None` if something can.
+    pub fn why_void(&self, bound: &Bound) -> Option<String> {
+        let is_absent = |rank: &u32| !self.ranks.iter().any(|of| of.rank == *rank);
+        match bound.rank.filter(is_absent) {
+            Some(rank) => Some(format!("there is no rank {rank}")),
+            None if bound.is_of_waiting() && self.measured_ns == Ns::ZERO => {
+                Some("no collective of several ranks was measured".to_owned())
+            }
+            None => None,
+        }
     }
 
     /// Whether it is beyond a bound; a share is of the time of measured collectives.

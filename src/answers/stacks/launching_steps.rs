@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::steps::Steps;
+use super::summary::Summary;
 use crate::attribution::launches;
 use crate::attribution::launches::WindowOn;
 use crate::id::{ProcessId, SliceId};
@@ -13,7 +14,7 @@ use crate::store::Store;
 use crate::time::Window;
 
 /// The steps of a window that launched kernels.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LaunchingSteps {
     /// The number of steps. If several ranks are in one answer, the steps of each count; if ranks are compared, those of the job.
@@ -25,6 +26,10 @@ pub struct LaunchingSteps {
     /// From the first call that launched a kernel in a step to the end of the last such step; `None` without one.
     #[serde(skip)]
     pub span: Option<Window>,
+    /// The times of each step alone, added up, without what lies between the steps. Its `gpus` counts each GPU of each step. Empty if the steps were
+    /// only counted.
+    #[serde(skip)]
+    pub alone: Summary,
 }
 
 impl LaunchingSteps {
@@ -66,6 +71,7 @@ impl LaunchingSteps {
     pub(super) fn add(&mut self, other: LaunchingSteps) {
         self.count += other.count;
         self.unmarked += other.unmarked;
+        self.alone.add(&other.alone);
         other.names.into_iter().for_each(|(name, count)| *self.names.entry(name).or_default() += count);
     }
 }

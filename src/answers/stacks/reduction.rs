@@ -22,7 +22,7 @@ use super::launching_steps::LaunchingSteps;
 use super::not_asked::NotAsked;
 use super::over_ranks::{OfRank, OverRanks};
 use super::recorded_info::{Beside, JoinReport, RecordedInfo};
-use super::step_costs::{StepCost, StepSums};
+use super::step_costs::{StepCost, StepSums, times_of_steps};
 use super::summary::{Summary, summarise};
 use crate::answers::cost::{Cost, KernelCost, Kernels, Order, Totals};
 use crate::answers::damage::Losses;
@@ -176,7 +176,8 @@ impl StackReduction {
             damage: Losses::count(store),
             records,
             launching: if options.counts_steps {
-                LaunchingSteps::find(store, window, window_on)
+                let alone = times_of_steps(store, &attribution.activity, window, window_on);
+                LaunchingSteps { alone, ..LaunchingSteps::find(store, window, window_on) }
             } else {
                 LaunchingSteps::default()
             },
@@ -213,6 +214,11 @@ impl StackReduction {
     /// How many of the chosen kernels in the window are attributed.
     pub fn coverage(&self) -> &Coverage {
         &self.coverage
+    }
+
+    /// What is wrong with the trace.
+    pub fn into_damage(self) -> Losses {
+        self.damage
     }
 
     pub fn trace(&self) -> &TraceOfReport {

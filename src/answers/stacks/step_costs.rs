@@ -13,6 +13,7 @@ use super::gpu_spans::GpuSpans;
 use super::steps::{Step, Steps};
 use super::summary::{Summary, times};
 use crate::answers::cost::Totals;
+use crate::attribution::exposure::GpuActivity;
 use crate::attribution::launches::WindowOn;
 use crate::attribution::stack_key::{StackKey, by_stack};
 use crate::attribution::{Attribution, KernelLaunch, launches};
@@ -83,6 +84,33 @@ pub(super) struct StepSums {
     stacks: BTreeMap<StackKey, Totals>,
 }
 
+/// The kernels that each step launched in a window.
+fn kernels_of_steps(
+    store: &Store,
+    steps: &Steps,
+    window: Window,
+    on: WindowOn,
+) -> HashMap<SliceId, Vec<SliceId>, FixedState> {
+    let mut own: HashMap<SliceId, Vec<SliceId>, FixedState> = HashMap::default();
+    for launched in launches::for_work(store, store.kernels.clone()).kernels {
+        let step = launched.call.and_then(|call| steps.of_call(store, call));
+        let inside = |_: &&Step| window.contains(launched.at(store, on));
+        if let Some(step) = step.filter(inside) {
+            own.entry(step.slice).or_default().push(launched.kernel);
+        }
+    }
+    own
+}
+
+/// The times of each step alone, added up.
+pub(super) fn times_of_steps(store: &Store, activity: &GpuActivity, window: Window, on: WindowOn) -> Summary {
+    let mut sum = Summary::default();
+    for own in kernels_of_steps(store, &Steps::find(store), window, on).into_values() {
+        sum.add(&times(window, &GpuSpans::of_kernels(store, activity, own)));
+    }
+    sum
+}
+
 impl StepSums {
     /// The steps that overlap a window, by label. Steps of ranks in one file share their labels and count as one.
     pub(super) fn of_trace(
@@ -93,14 +121,7 @@ impl StepSums {
         exact_names: bool,
     ) -> BTreeMap<String, StepSums> {
         let steps = Steps::find(store);
-        let mut own: HashMap<SliceId, Vec<SliceId>, FixedState> = HashMap::default();
-        for launched in launches::for_work(store, store.kernels.clone()).kernels {
-            let step = launched.call.and_then(|call| steps.of_call(store, call));
-            let inside = |_: &&Step| window.contains(launched.at(store, on));
-            if let Some(step) = step.filter(inside) {
-                own.entry(step.slice).or_default().push(launched.kernel);
-            }
-        }
+        let mut own = kernels_of_steps(store, &steps, window, on);
         let mut found: BTreeMap<String, StepSums> = BTreeMap::new();
         let mut label_of: HashMap<SliceId, &str, FixedState> = HashMap::default();
         let is_in = |step: &&Step| step.window.start < window.end && step.window.end > window.start;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::answers::bound::Bound;
+use crate::answers::bound::{Bound, Limit};
 use crate::answers::cost::Order;
 use crate::answers::diff::Diff;
-use crate::answers::diff::delta::{Per, change, value};
+use crate::answers::diff::delta::{Delta, NotPerStep, Per, change, value};
 use crate::answers::ranks::change::RankChanges;
+use crate::answers::ranks::data::RankReport;
 use crate::answers::stacks::launching_steps::LaunchingSteps;
 use crate::document::format;
 use crate::document::format::{count, duration, kernels};
@@ -22,8 +23,9 @@ pub(crate) fn diff(diff: &Diff, is_narrowed: bool) {
     if diff.left_out() > 0 {
         note(&format!("Not shown: {} of {} stacks", count(diff.left_out()), count(diff.changed)));
     }
-    let [before, after] = [&diff.before, &diff.after].map(|side| side.summary.gpus);
+    let [before, after] = [&diff.before, &diff.after].map(|side| side.gpus(diff.per));
     if before != after {
+        let [before, after] = [before, after].map(|gpus| value(Order::Count, gpus));
         note(&format!("Note: the traces are of {before} and {after} GPUs, whose times are summed"));
     }
     let sides = [&diff.before, &diff.after];
@@ -35,7 +37,7 @@ pub(crate) fn diff(diff: &Diff, is_narrowed: bool) {
             count(after)
         ));
     }
-    of_steps(diff.per, sides.map(|side| &side.steps));
+    of_steps((diff.per, diff.not_per_step), sides.map(|side| &side.steps));
     if let Some(lengths) = diff.differing_lengths() {
         let [before, after] = lengths.map(|length| duration(Ns::rounded(length)));
         let advice = if is_narrowed { "" } else { "; --step chooses one of each" };
@@ -46,12 +48,12 @@ pub(crate) fn diff(diff: &Diff, is_narrowed: bool) {
 
 /// What makes two runs of many ranks hard to compare.
 pub(crate) fn rank_changes(changes: &RankChanges) {
-    of_steps(changes.per, [&changes.before.steps, &changes.after.steps]);
+    of_steps((changes.per, changes.not_per_step), [&changes.before.steps, &changes.after.steps]);
 }
 
 /// Warns if the steps have different names, or if sums are over different numbers of steps.
-fn of_steps(per: Per, [before, after]: [&LaunchingSteps; 2]) {
-    if per == Per::Total && before.count != after.count {
+fn of_steps((per, not_per_step): (Per, Option<NotPerStep>), [before, after]: [&LaunchingSteps; 2]) {
+    if per == Per::Total && not_per_step.is_none() && before.count != after.count {
         let [before, after] = [before, after].map(|steps| count(steps.count));
         note(&format!(
             "Note: the sums are over {before} steps before and {after} after; without --total steps are compared"
@@ -69,20 +71,33 @@ pub(crate) fn nothing_on_a_side(diff: &Diff, what: &str) -> Option<String> {
 }
 
 /// `Exceeded: exposed>+5%: 120.0 ms before, 128.1 ms after, +8.10 ms (+6.8 %)`
-pub(crate) fn exceeded(diff: &Diff, bounds: &[&Bound]) -> String {
-    let line = |bound: &&Bound| {
-        let (measure, delta) = diff.bounded(bound.of);
-        let [before, after] = [delta.before, delta.after].map(|number| value(measure, number));
-        let per = if measure == Order::Mean { "" } else { crate::answers::diff::document::suffix(diff.per) };
-        format!("Exceeded: {}: {before} before, {after} after{per}, {}", bound.text, change(measure, delta))
+pub(crate) fn exceeded(diff: &Diff, bound: &Bound) -> String {
+    grown(bound, &diff.bounded(bound.of), diff.per)
+}
+
+/// The same for what is bounded in any two runs.
+pub(crate) fn grown(bound: &Bound, delta: &Delta, per: Per) -> String {
+    let measure = bound.measure();
+    let [before, after] = [delta.before, delta.after].map(|number| value(measure, number));
+    let per = if measure == Order::Mean { "" } else { crate::answers::diff::document::suffix(per) };
+    format!("Exceeded: {}: {before} before, {after} after{per}, {}", bound.text, change(measure, *delta))
+}
+
+/// `Exceeded: waited>20%: 3.10 ms, which is 31.0 % of the measured time`
+pub(crate) fn exceeded_by_ranks(report: &RankReport, bound: &Bound) -> String {
+    let number = report.bounded(bound);
+    let share = format::percent_or_unknown(Ns::rounded(number).share_of(report.measured_ns));
+    let share = match bound.limit {
+        Limit::Share(_) => format!(", which is {share} of the measured time"),
+        _ => String::new(),
     };
-    bounds.iter().map(line).collect::<Vec<_>>().join("\n")
+    format!("Exceeded: {}: {}{share}", bound.text, value(bound.measure(), number))
 }
 
 /// Why a growth from one side to the other says nothing, if it does: `Not comparable: 3 steps before, 4 after`. `ranks` are those of each side, as far as
 /// they are known.
 pub(crate) fn not_comparable(
-    per: Per,
+    (per, not_per_step): (Per, Option<NotPerStep>),
     ranks: [&BTreeSet<Option<u32>>; 2],
     steps: [&LaunchingSteps; 2],
     are_damaged: [bool; 2],
@@ -97,7 +112,7 @@ pub(crate) fn not_comparable(
         why.push(format!("{before} before, {after} after"));
     }
     let [before, after] = steps.map(|steps| steps.count);
-    if per == Per::Total && before != after {
+    if per == Per::Total && not_per_step.is_none() && before != after {
         why.push(format!("{} steps before, {} after; without --total steps are compared", count(before), count(after)));
     }
     why.extend(match are_damaged {

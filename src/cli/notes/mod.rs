@@ -21,7 +21,7 @@ use crate::time::Window;
 
 use super::terminal::{detail, is_verbose, note, say};
 
-pub(crate) use diff::{diff, exceeded, not_comparable, nothing_on_a_side, rank_changes};
+pub(crate) use diff::{diff, exceeded, exceeded_by_ranks, grown, not_comparable, nothing_on_a_side, rank_changes};
 pub(crate) use missing::missing;
 pub(crate) use window::{window, window_text};
 

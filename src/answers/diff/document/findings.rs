@@ -5,10 +5,9 @@ use super::measure::suffix;
 use super::summary::damaged;
 use super::{compared, other_steps};
 use crate::answers::cost::Order;
-use crate::answers::diff::delta::{Delta, Per, change, growth, value};
+use crate::answers::diff::delta::{Delta, Measured, Per, change, growth, value};
 use crate::answers::diff::{Change, Diff, Side};
 use crate::answers::stacks::origin::Names;
-use crate::answers::stacks::summary::Summary;
 use crate::document::findings::{Document, Finding, FindingKind, Link, Place};
 use crate::document::format::{count, duration, percent, percent_or_unknown, shell_word, shorten_middle, sign};
 use crate::time::Ns;
@@ -91,19 +90,19 @@ const MOST: f64 = 0.5;
 const COMPUTE: &str = "compute";
 
 /// A part of the measured time, and how long it is.
-type PartTime = (&'static str, fn(&Summary) -> Ns);
+type PartTime = (&'static str, fn(&Measured) -> f64);
 
 /// The parts of the measured time, by what a GPU did.
 const PARTS: &[PartTime] = &[
     (COMPUTE, |of| of.compute_ns),
     ("exposed collectives", |of| of.exposed_ns),
-    ("idle", |of| of.wall_ns - of.busy_ns),
+    ("idle", |of| of.idle_ns),
     ("other work", |of| of.busy_ns - of.compute_ns - of.exposed_ns),
 ];
 
 /// `Steps take 118.8 ms instead of 77.2 ms (+53.8 %): compute +38.9 ms, idle +5.52 ms.` `None` if nothing was measured.
 fn length(diff: &Diff) -> Option<String> {
-    let all = part(diff, |of| of.wall_ns);
+    let all = diff.measured(|of| of.wall_ns);
     if all.before <= 0.0 || all.after <= 0.0 {
         return None;
     }
@@ -119,8 +118,8 @@ fn length(diff: &Diff) -> Option<String> {
         true => format!("{subject} {after}{per}, as before"),
         false => format!("{subject} {after}{per} instead of {before} ({}{})", sign(share), percent(share.abs())),
     };
-    let mut parts: Vec<(&str, f64)> = PARTS.iter().map(|(name, get)| (*name, part(diff, *get).growth())).collect();
-    parts.retain(|(_, growth)| growth.abs() >= NOTABLE_PART * all.before.max(all.after));
+    let mut parts: Vec<(&str, f64)> = PARTS.iter().map(|(name, get)| (*name, diff.measured(*get).growth())).collect();
+    parts.retain(|(_, growth)| is_notable(all, *growth));
     parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
     let parts: Vec<String> =
         parts.into_iter().map(|(name, by)| format!("{name} {}", growth(Order::GpuTime, by))).collect();
@@ -133,26 +132,25 @@ fn length(diff: &Diff) -> Option<String> {
     Some(format!("{first}{parts}{}.{elsewhere}", if several { " (means of the GPUs)" } else { "" }))
 }
 
-/// A part of what was measured, as a mean of the GPUs.
-fn part(diff: &Diff, get: fn(&Summary) -> Ns) -> Delta {
-    let of = |side: &Side| side.each(get(&side.summary)) / side.summary.gpus.max(1) as f64;
-    Delta { before: of(&diff.before), after: of(&diff.after) }
+/// Whether the growth of a part of what was measured is more than rounding.
+fn is_notable(all: Delta, growth: f64) -> bool {
+    growth.abs() >= NOTABLE_PART * all.before.max(all.after)
 }
 
 /// The compute, if most of the change is that and the stacks of these kernels do not have it.
 fn unexplained_compute(diff: &Diff) -> Option<Delta> {
-    let growth = |(_, get): &PartTime| part(diff, *get).growth();
+    let growth = |(_, get): &PartTime| diff.measured(*get).growth();
     let (name, get) = PARTS.iter().max_by(|a, b| growth(a).abs().total_cmp(&growth(b).abs()))?;
-    let (compute, all) = (part(diff, *get), part(diff, |of| of.wall_ns));
+    let (compute, all) = (diff.measured(*get), diff.measured(|of| of.wall_ns));
     let chosen = delta(diff, |side| side.kernels.totals.gpu_time_ns);
-    let is_most = *name == COMPUTE && compute.growth() / all.growth() >= MOST;
+    let is_most = *name == COMPUTE && is_notable(all, compute.growth()) && compute.growth() / all.growth() >= MOST;
     (is_most && chosen.growth() / compute.growth() < MOST).then_some(compute)
 }
 
 fn compute_finding(diff: &Diff) -> Option<Finding> {
     let compute = unexplained_compute(diff)?;
     let [before, after] = [&diff.before.trace, &diff.after.trace].map(|trace| shell_word(trace));
-    let all = part(diff, |of| of.wall_ns).growth();
+    let all = diff.measured(|of| of.wall_ns).growth();
     Some(Finding {
         kind: FindingKind::Change,
         cost: format!("{} compute{}", change(Order::GpuTime, compute), suffix(diff.per)),
@@ -167,13 +165,14 @@ fn compute_finding(diff: &Diff) -> Option<Finding> {
 
 /// The stack that grew most, or shrank most if none grew. `None` if none changed in time.
 fn largest_change(diff: &Diff) -> Option<String> {
-    let names = Names::new(diff.changes.iter().map(Change::naming));
+    let changes: Vec<&Change> = diff.all_changes().collect();
+    let names = Names::new(diff.all_changes().map(Change::naming));
     let measures = [(Order::Exposed, "exposed"), (Order::GpuTime, "GPU time")];
     let (measure, noun) =
-        measures.into_iter().find(|(measure, _)| diff.changes.iter().any(|change| change.growth(*measure) != 0.0))?;
-    let by = |at: &usize| diff.changes[*at].growth(measure);
+        measures.into_iter().find(|(measure, _)| changes.iter().any(|change| change.growth(*measure) != 0.0))?;
+    let by = |at: &usize| changes[*at].growth(measure);
     let largest = |sign: f64| {
-        (0..diff.changes.len())
+        (0..changes.len())
             .rev()
             .max_by(|a, b| (sign * by(a)).total_cmp(&(sign * by(b))))
             .filter(|at| sign * by(at) > 0.0)
@@ -183,7 +182,7 @@ fn largest_change(diff: &Diff) -> Option<String> {
         Some(at) => (at, format!("The {what} that grew most")),
         None => (largest(-1.0)?, format!("No {what} grew; the one that shrank most")),
     };
-    let of = &diff.changes[at];
+    let of = changes[at];
     let name = match of.telling.is_empty() {
         true => "(no frames)".to_owned(),
         false => shorten_middle(&names.name(at).join(" in "), NAME),
@@ -200,13 +199,13 @@ fn kernels(number: f64, per: &str) -> String {
 
 fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
     let both = |get: &dyn Fn(&Side) -> String| format!("{} → {}", get(&diff.before), get(&diff.after));
-    let share = |side: &Side, time: Ns| percent_or_unknown(side.summary.share(time));
+    let share = |side: &Side, time: f64| percent_or_unknown(side.share(time));
     vec![
         ("Steps", both(&|side| count(side.steps.count))),
         ("Window", both(&|side| duration(side.summary.wall_ns))),
-        ("Compute", both(&|side| share(side, side.summary.compute_ns))),
-        ("Collectives", both(&|side| share(side, side.summary.collectives_ns))),
-        ("Exposed", both(&|side| share(side, side.summary.exposed_ns))),
+        ("Compute", both(&|side| share(side, side.measured.compute_ns))),
+        ("Collectives", both(&|side| share(side, side.measured.collectives_ns))),
+        ("Exposed", both(&|side| share(side, side.measured.exposed_ns))),
         ("Kernels", both(&|side| count(side.kernels.totals.count))),
         ("Outside of it", both(&|side| count(side.kernels_outside))),
     ]
@@ -214,20 +213,22 @@ fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
 
 /// Compute that changed more than these stacks, then the stacks whose exposed time changed most.
 fn findings(diff: &Diff) -> Vec<Finding> {
-    let names = Names::new(diff.changes.iter().map(Change::naming));
-    let mut order: Vec<usize> = (0..diff.changes.len()).collect();
-    let growth = |at: usize| diff.changes[at].growth(Order::Exposed);
+    let changes: Vec<&Change> = diff.all_changes().collect();
+    let names = Names::new(diff.all_changes().map(Change::naming));
+    let mut order: Vec<usize> = (0..changes.len()).collect();
+    let growth = |at: usize| changes[at].growth(Order::Exposed);
     // Regressions come first.
     order.sort_by(|a, b| growth(*b).total_cmp(&growth(*a)));
     let better = order.iter().rev().copied().filter(|at| growth(*at) < 0.0).collect::<Vec<_>>();
     order.retain(|at| growth(*at) > 0.0);
     order.extend(better);
-    let all = part(diff, |of| of.wall_ns).growth().abs();
+    let all = diff.measured(|of| of.wall_ns).growth().abs();
     let least = NOTABLE * diff.before.kernels.by(Order::Exposed).max(diff.after.kernels.by(Order::Exposed)).max(all);
     let notable = order.into_iter().filter(|at| growth(*at) != 0.0 && growth(*at).abs() >= least);
     let per = suffix(diff.per);
     let finding = |at: usize| {
-        let of = &diff.changes[at];
+        let of = changes[at];
+        let listed = Some(at).filter(|at| *at < diff.changes.len());
         let Delta { before, after } = of.delta(Order::Count);
         let [mean_before, mean_after] = [of.before, of.after].map(|side| value_on(side, Order::Mean));
         let text = match (of.before, of.after) {
@@ -243,12 +244,12 @@ fn findings(diff: &Diff) -> Vec<Finding> {
         Finding {
             kind: FindingKind::Change,
             cost_ns: Some(Ns::rounded(growth(at))),
-            place: Place { line: of.telling.first().cloned(), row: Some(at), ..Place::default() },
+            place: Place { line: of.telling.first().cloned(), row: listed, ..Place::default() },
             cost: format!("{} exposed{per}", change(Order::Exposed, of.delta(Order::Exposed))),
             what: if of.telling.is_empty() { "(no frames)".to_owned() } else { names.name(at).join(" in ") },
             evidence: vec![text],
             is_better: growth(at) < 0.0,
-            link: Some(Link { text: "Before and after", view: "diff", stack: Some(at), ..Link::default() }),
+            link: listed.map(|at| Link { text: "Before and after", view: "diff", stack: Some(at), ..Link::default() }),
             ..Finding::default()
         }
     };

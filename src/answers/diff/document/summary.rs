@@ -8,7 +8,6 @@ use crate::answers::diff::delta::{Delta, change, value};
 use crate::answers::diff::{Diff, Side};
 use crate::document::format::percent_or_unknown;
 use crate::document::table::{Cell, Column, Table, number, words};
-use crate::time::Ns;
 
 /// A row of the table. `None` is left empty.
 struct Row {
@@ -39,18 +38,29 @@ const COLUMNS: &[Column<Row>] = &[
 
 struct Time {
     label: &'static str,
-    get: fn(&Side) -> Ns,
-    /// Whether it is shown as a share of the measured time. Times of kernels that overlap are not.
-    is_share: bool,
+    /// In ns per unit.
+    get: fn(&Side) -> f64,
+    scope: Scope,
+}
+
+/// Of what a time is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Of what is measured, as the mean of the GPUs: it is shown for all GPUs of the unit.
+    Whole,
+    /// The same, and shown as a share of that, too.
+    Share,
+    /// Of kernels that may overlap, or of the window.
+    Sum,
 }
 
 const TIMES: &[Time] = &[
-    Time { label: "GPU busy", get: |side| side.summary.busy_ns, is_share: true },
-    Time { label: "compute", get: |side| side.summary.compute_ns, is_share: true },
-    Time { label: "collectives", get: |side| side.summary.collectives_ns, is_share: true },
-    Time { label: "exposed", get: |side| side.summary.exposed_ns, is_share: true },
-    Time { label: "these kernels", get: |side| side.kernels.totals.gpu_time_ns, is_share: false },
-    Time { label: " of it exposed", get: |side| side.kernels.totals.exposed_ns, is_share: false },
+    Time { label: "GPU busy", get: |side| side.measured.busy_ns, scope: Scope::Share },
+    Time { label: "compute", get: |side| side.measured.compute_ns, scope: Scope::Share },
+    Time { label: "collectives", get: |side| side.measured.collectives_ns, scope: Scope::Share },
+    Time { label: "exposed", get: |side| side.measured.exposed_ns, scope: Scope::Share },
+    Time { label: "these kernels", get: |side| side.kernels.each.gpu_time_ns, scope: Scope::Sum },
+    Time { label: " of it exposed", get: |side| side.kernels.each.exposed_ns, scope: Scope::Sum },
 ];
 
 /// The sentences about damage that precede the numbers.
@@ -70,23 +80,22 @@ pub(crate) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
 pub(super) fn table(diff: &Diff) -> Table {
     let sides = [&diff.before, &diff.after];
     let whole = match sides.map(|side| side.summary.gpu_span) {
-        [Some(_), Some(_)] => Time { label: "GPU span", get: |side| side.summary.wall_ns, is_share: false },
-        _ => Time { label: "window", get: |side| side.summary.window.duration(), is_share: false },
+        [Some(_), Some(_)] => Time { label: "GPU span", get: |side| side.measured.wall_ns, scope: Scope::Whole },
+        _ => Time { label: "window", get: |side| side.each(side.summary.window.duration()), scope: Scope::Sum },
     };
     let mut rows: Vec<Row> = std::iter::once(&whole)
         .chain(TIMES)
-        .map(|Time { label, get, is_share }| Row {
-            label,
-            unit: Order::GpuTime,
-            before: Some(diff.before.each(get(&diff.before))),
-            after: Some(diff.after.each(get(&diff.after))),
-            shares: is_share.then(|| sides.map(|side| side.summary.share(get(side)))),
+        .map(|Time { label, get, scope }| {
+            let gpus = |side: &Side| if *scope == Scope::Sum { 1.0 } else { side.gpus(diff.per) };
+            let [before, after] = sides.map(|side| Some(get(side) * gpus(side)));
+            let shares = (*scope == Scope::Share).then(|| sides.map(|side| side.share(get(side))));
+            Row { label, unit: Order::GpuTime, before, after, shares }
         })
         .collect();
     let mut counts = |label, [before, after]: [Option<f64>; 2]| {
         rows.push(Row { label, unit: Order::Count, before, after, shares: None });
     };
-    let gpus = sides.map(|side| side.summary.gpus as f64);
+    let gpus = sides.map(|side| side.gpus(diff.per));
     if gpus.iter().any(|gpus| *gpus > 1.0) {
         counts("GPUs, summed", gpus.map(Some));
     }
