@@ -142,9 +142,14 @@ impl Run<'_> {
         {
             return Err(twice);
         }
-        let silent = set.entries.iter().map(Entry::head).filter(|head| !head.has_collectives);
-        silent.clone().for_each(|head| self.note_silent(&head.trace));
-        let silent = silent.flat_map(|head| head.ranks.iter().copied()).collect();
+        let silent = set.entries.iter().filter(|entry| !entry.head().has_collectives);
+        for entry in silent.clone() {
+            self.note_silent(&entry.head().trace);
+            if let Ok(StacksOf { stacks: Some(stacks) }) = entry.document() {
+                found.add_silent(stacks.into_damage());
+            }
+        }
+        let silent = silent.flat_map(|entry| entry.head().ranks.iter().copied()).collect();
         found.completeness = Completeness { silent, ..Completeness::of_parts(&set) };
         Ok(())
     }

@@ -24,6 +24,8 @@ pub struct RanksOfFiles {
     pub damage: Vec<String>,
     /// Whether traces without a collective are damaged so that they may have had one.
     pub is_damaged: bool,
+    /// What is wrong with these.
+    pub(super) of_silent: Losses,
     /// Which files were left out, and why.
     pub left_out: Vec<String>,
     /// Which ranks are here, and what parts say of the others.
@@ -34,6 +36,13 @@ impl RanksOfFiles {
     /// Ranks that are from records, which have nothing else.
     pub fn from_records(ranks: Vec<RankReduction>) -> Self {
         RanksOfFiles { ranks, ..RanksOfFiles::default() }
+    }
+
+    /// Takes what is wrong with a trace without a collective, if that may have lost some.
+    pub(super) fn add_silent(&mut self, losses: Losses) {
+        if losses.is_unknown() {
+            self.of_silent.add(losses);
+        }
     }
 }
 
@@ -53,27 +62,24 @@ impl Run<'_> {
             (traces, said) = self.traces_of_run(reduced.traces, &question.given)?;
             said.iter().for_each(|line| self.warn(line));
             self.count_parts_once(&mut traces, &found.ranks);
-            let mut of_silent = Losses::default();
             for Reduced { ranks, losses, title, rank, damage, .. } in &mut traces {
                 let rank = rank.map(|rank| rank.0);
                 found.completeness.ranks.extend(rank);
                 if ranks.is_empty() {
                     self.note_silent(title);
                     found.completeness.silent.extend(rank);
-                    if losses.is_unknown() {
-                        of_silent.add(std::mem::take(losses));
-                    }
+                    found.add_silent(std::mem::take(losses));
                 }
                 found.ranks.append(ranks);
                 found.damage.extend_from_slice(damage);
             }
-            found.is_damaged = of_silent.is_unknown();
-            if let Some(first) = found.ranks.first_mut() {
-                first.damage.add(of_silent);
-            }
             found.left_out = said.into_iter().chain(reduced.left_out).collect();
             found.completeness.unread += reduced.lost;
             reduced.archives.iter().for_each(|archive| found.damage.extend(self.damage_lines(archive)));
+        }
+        found.is_damaged = found.of_silent.is_unknown();
+        if let Some(first) = found.ranks.first_mut() {
+            first.damage.add(std::mem::take(&mut found.of_silent));
         }
         question.given.iter().try_for_each(|given| given.set(&mut found.ranks)).map_err(RunError::GivenRank)?;
         // Parts have no stacks of which the page could show all.

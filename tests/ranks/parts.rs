@@ -248,7 +248,9 @@ fn missing_ranks_are_named() {
     assert_names(&stderr(&output), &["Missing: 1 of 4 ranks: 1"]);
     // A rank without collectives is here, and has no part in the comparison.
     let silent = r#"{"distributedInfo":{"rank":1,"world_size":4},"traceEvents":[
-        {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1,"dur":2,"args":{"device":0,"stream":7,"correlation":1}}]}"#;
+        {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1,"dur":2,"args":{"device":0,"stream":7,"correlation":1}},
+        {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":5,"dur":2,"args":{"device":0,"stream":7,"correlation":2}}]}"#;
+    let cut = files.put("cut/rank1.json", &silent.as_bytes()[..silent.len() - 30]);
     let silent = files.put("silent/rank1.json", silent.as_bytes());
     let part = files.path("parts/rank1.part.json");
     assert_eq!(run(&["part", "--quiet", &silent, "--output", &part]).status.code(), Some(0));
@@ -258,6 +260,16 @@ fn missing_ranks_are_named() {
     );
     let output = run(&["ranks", &parts]);
     assert_names(&stderr(&output), &[&format!("{silent}: no collective in its window")]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // If its end is missing, it may have had some.
+    assert!(matches!(run(&["part", "--quiet", &cut, "--output", &part]).status.code(), Some(0 | 6)));
+    let of_parts = ended(&["ranks", "--quiet", &parts, "--json"], 6);
+    let of_traces = ended(&["ranks", "--quiet", &traces[0], &cut, &traces[2], &traces[3], "--json"], 6);
+    assert_eq!(whole(&of_parts), whole(&of_traces));
+    let found = whole(&of_parts);
+    assert!(found["verdict"].to_string().contains("is cut off"), "{}", found["verdict"]);
+    assert_eq!(found["damage"]["unknown"][0]["trace"], json!(cut));
+    assert_eq!(ended(&["what-if", "--quiet", &parts, "--if", "rank 0 cpu like peers"], 6).status.code(), Some(6));
 }
 
 #[test]
