@@ -66,7 +66,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
     }
     written.note();
     // What was lost is not in the copy either.
-    Stop::unless(damage.carried(None).is_some())
+    Stop::unless(damage.carried(None, 0).is_some())
 }
 
 /// Whether the trace is an archive. Then the trace among its files has to be found first.

@@ -60,7 +60,9 @@ pub fn plan(store: &Store, kept: &Kept, window: Window, time: TimeRule) -> Plan 
     let (tracks, marks) = tracks(store, &kept.matched);
     let survived = store.traces.first().and_then(|trace| trace.survived);
     let (lanes, file) = (Lanes::default(), store.traces.first().map_or(0, |trace| trace.place));
-    Plan { offsets, marks, tracks, lanes, window, time, file, damage: store.damage.carried(survived) }
+    let text_bytes = store.traces.first().map_or(0, |trace| trace.text_bytes);
+    let damage = store.damage.carried(survived, text_bytes);
+    Plan { offsets, marks, tracks, lanes, window, time, file, damage }
 }
 
 /// The offsets of the events of complete flows: the start and an end of each are kept.

@@ -149,8 +149,11 @@ fn repaired_files_are_whole() {
             let code = if damage.faults().count() > 0 { 6 } else { 0 };
             assert_eq!(answer.status.code(), Some(code), "{name}: {}", stderr(&answer));
             // It says the same again.
-            let again = after.traces[0].damage.carried(None);
-            assert_eq!(again.is_some(), before.traces[0].damage.carried(None).is_some(), "{name}: {again:?}");
+            let again = after.traces[0].damage.carried(None, 0);
+            assert_eq!(again.is_some(), before.traces[0].damage.carried(None, 0).is_some(), "{name}: {again:?}");
+            if again.is_some() {
+                assert!(damage.damaged_bytes(0) >= before.traces[0].text_bytes, "{name}");
+            }
             let slices = |store: &Store| {
                 let row = |slice| {
                     (
@@ -165,6 +168,31 @@ fn repaired_files_are_whole() {
             std::fs::remove_file(&out).unwrap();
         }
     }
+}
+
+/// Nearly all that is left of it can be read, and half of what there was cannot: a copy, and a copy of that, have lost the share that the trace has.
+#[test]
+fn copies_say_which_share_of_the_trace_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let [repaired, again, exported, whole] = ["repaired.json", "again.json", "exported.json", "whole.json"].map(path);
+    let damage = |trace: &str| {
+        let found: Value = serde_json::from_slice(&run(&[trace, "--json"]).stdout).unwrap();
+        ["text_bytes", "lost_bytes", "lost_share"].map(|field| found["damage"][field].clone())
+    };
+    let trace = testdata("broken/two_documents.json");
+    stderr_of(&["repair", &trace, "--output", &repaired], 6);
+    stderr_of(&["repair", &repaired, "--output", &again], 6);
+    stderr_of(&["export", &trace, "--trace", &exported], 0);
+    let of_trace = damage(&trace);
+    assert!(of_trace[1].as_u64().unwrap() > 0, "{of_trace:?}");
+    for copy in [&repaired, &again, &exported] {
+        assert_eq!(damage(copy), of_trace, "{copy}");
+    }
+    // What has lost nothing has its own size.
+    let trace = testdata("costs.json");
+    stderr_of(&["repair", &trace, "--output", &whole], 0);
+    assert_eq!(damage(&whole)[0], std::fs::metadata(&whole).unwrap().len());
 }
 
 /// What is written of a damaged trace lacks the same as the trace, and says so: the same verdict, window and exit code from the file, from its repair, from an export of all of

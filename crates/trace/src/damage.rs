@@ -176,10 +176,15 @@ pub const CARRIED: &str = "nccl_stacks_damage";
 /// Its field with the time in which kernels survived.
 const SURVIVED: &str = "survived";
 
+/// Its field with the size of the text that had the damage.
+const TEXT_BYTES: &str = "text_bytes";
+
 #[derive(Debug, Clone, Default)]
 pub struct DamageReport {
     /// By kind. Empty without damage, because an archive may have a hundred thousand traces.
     tallies: Vec<Tally>,
+    /// The size of the text from which this one was written, if its header has that.
+    carried_text_bytes: u64,
 }
 
 impl DamageReport {
@@ -199,8 +204,8 @@ impl DamageReport {
     }
 
     /// What is lost or doubtful, as the value of the header field [`CARRIED`], in JSON. What this program writes of a damaged trace lacks the same as the trace. `None` if
-    /// nothing is. `survived` is the time in which its kernels survived, for a copy that has not all of them.
-    pub fn carried(&self, survived: Option<Window>) -> Option<String> {
+    /// nothing is. `survived` is the time in which its kernels survived, for a copy that has not all of them; `text_bytes` is the size of the text.
+    pub fn carried(&self, survived: Option<Window>, text_bytes: u64) -> Option<String> {
         let is_of_text = |d: &Description| matches!(d.cost, Cost::Lost | Cost::Doubtful) && !d.kind.is_of_archive();
         let kinds = self.faults().filter(|(d, _)| is_of_text(d));
         let member = |(d, tally): (&Description, Tally)| {
@@ -210,12 +215,16 @@ impl DamageReport {
         if let Some(Window { start, end }) = survived.filter(|_| !members.is_empty()) {
             members.push(format!(r#""{SURVIVED}": {{"start_ns": {start}, "end_ns": {end}}}"#));
         }
-        (!members.is_empty()).then(|| format!("{{{}}}", members.join(", ")))
+        let size = format!(r#""{TEXT_BYTES}": {}"#, self.damaged_bytes(text_bytes));
+        (!members.is_empty()).then(|| format!("{{{}, {size}}}", members.join(", ")))
     }
 
     /// Takes over the damage of the trace from which this one was written, by the flattened key of a header field and its value.
     pub fn take_over(&mut self, key: &str, value: u64) {
         let Some(key) = key.strip_prefix(CARRIED).and_then(|key| key.strip_prefix('.')) else { return };
+        if key == TEXT_BYTES {
+            self.carried_text_bytes = self.carried_text_bytes.max(value);
+        }
         let Some((name, field)) = key.rsplit_once('.') else { return };
         let Some(kind) = DESCRIPTIONS.iter().find(|d| d.name == name).map(|d| d.kind) else { return };
         let tally = self.tally(kind);
@@ -256,6 +265,7 @@ impl DamageReport {
     /// Adds the counts of another report without its offsets, which count in another file.
     pub fn add_counts(&mut self, other: &DamageReport) {
         self.tallies.resize(self.tallies.len().max(other.tallies.len()), Tally::default());
+        self.carried_text_bytes = self.carried_text_bytes.max(other.carried_text_bytes);
         for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
             mine.count += theirs.count;
             mine.bytes += theirs.bytes;
@@ -286,7 +296,12 @@ impl DamageReport {
 
     /// How many bytes of the text read were lost in total.
     pub fn lost_bytes(&self) -> u64 {
-        self.tallies.iter().map(|tally| tally.bytes).sum()
+        self.tallies.iter().fold(0, |sum, tally| sum.saturating_add(tally.bytes))
+    }
+
+    /// The size of the text that lost these bytes: of this one, or of a longer one from which it was written.
+    pub fn damaged_bytes(&self, text_bytes: u64) -> u64 {
+        self.carried_text_bytes.max(text_bytes)
     }
 
     pub fn get(&self, kind: Damage) -> Tally {

@@ -28,7 +28,7 @@ pub fn text_lines(damage: &DamageReport, text_bytes: u64, names_all: bool) -> Ve
     let found = damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0);
     let lines = found.filter_map(|(description, tally)| kind_line("", description, tally, names_all));
     let lost = damage.lost_bytes();
-    let in_all = lost_in_all(Some(lost).filter(|_| !damage.is_unknown()), text_bytes);
+    let in_all = lost_in_all(Some(lost).filter(|_| !damage.is_unknown()), damage.damaged_bytes(text_bytes));
     lines.chain(in_all).collect()
 }
 

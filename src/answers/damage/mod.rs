@@ -18,7 +18,7 @@ use crate::time::Window;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Losses {
-    /// The size of the (decompressed) text in bytes.
+    /// The size of the (decompressed) text in bytes; of the text that was damaged, if the trace was written from that.
     pub text_bytes: u64,
     /// How many of them are lost; `None` if that is [unknown](Self::unknown) for any trace.
     pub lost_bytes: Option<u64>,
@@ -90,8 +90,9 @@ pub struct Loss {
 impl Losses {
     /// Adds the losses of another trace.
     pub fn add(&mut self, other: Losses) {
-        self.text_bytes += other.text_bytes;
-        let lost = self.kinds.iter().chain(&other.kinds).map(|kind| kind.bytes).sum::<u64>().min(self.text_bytes);
+        self.text_bytes = self.text_bytes.saturating_add(other.text_bytes);
+        let bytes = self.kinds.iter().chain(&other.kinds).map(|kind| kind.bytes);
+        let lost = bytes.fold(0, u64::saturating_add).min(self.text_bytes);
         self.unknown.extend(other.unknown);
         self.kinds.extend(other.kinds);
         self.set_lost(lost);
@@ -100,8 +101,9 @@ impl Losses {
     pub fn count(store: &Store) -> Self {
         let (mut losses, mut lost) = (Losses::default(), 0);
         for trace in &store.traces {
-            lost += trace.damage.lost_bytes().min(trace.text_bytes);
-            losses.text_bytes += trace.text_bytes;
+            let text_bytes = trace.damage.damaged_bytes(trace.text_bytes);
+            lost = u64::saturating_add(lost, trace.damage.lost_bytes().min(text_bytes));
+            losses.text_bytes = losses.text_bytes.saturating_add(text_bytes);
             losses.unknown.extend(unknown(trace));
             let name = Some(name(trace)).filter(|name| !name.is_empty());
             losses.kinds.extend(kinds(name, trace.damage.iter().filter(|(d, _)| !d.kind.is_of_archive())));

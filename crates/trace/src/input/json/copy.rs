@@ -143,7 +143,7 @@ fn run<'a>(
         Manner::AsItIs(damage) => damage.map(str::to_owned),
         Manner::Strictly => {
             let damage = &summary.damage;
-            damage.carried(if damage.is_unknown() { survived() } else { None })
+            damage.carried(if damage.is_unknown() { survived() } else { None }, summary.text_bytes)
         }
     };
     if let Some(damage) = damage {
