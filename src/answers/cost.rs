@@ -161,7 +161,7 @@ pub struct Cost {
     /// From the end of the launching call to the kernel's start, 0 for a kernel that starts earlier. Only for kernels attributed by correlation or
     /// flow; `None` if there are none.
     pub queue_delay: Option<Distribution>,
-    /// The few kernels that make most of the time, if there are such. `None` also for several traces, and for parts, which have sums.
+    /// The few kernels that make most of the time, if there are such. `None` also for several traces, or parts.
     pub outliers: Option<Outliers>,
 }
 
@@ -240,13 +240,18 @@ impl KernelCost {
     }
 }
 
+/// Start and time of each kernel.
+fn spans(kernels: &[KernelCost]) -> Vec<(Ns, Ns)> {
+    kernels.iter().map(|kernel| (kernel.start, kernel.gpu_time)).collect()
+}
+
 /// The kernels of a stack, in one trace or several.
 #[derive(Debug)]
 pub(super) enum Kernels {
     /// Each kernel's cost, so that medians and percentiles are exact.
     Each(Vec<KernelCost>),
     /// Sums, as part files have them.
-    Summed(KernelSums),
+    Summed(Box<KernelSums>),
 }
 
 /// Kernels, added up.
@@ -257,6 +262,9 @@ pub(super) struct KernelSums {
     #[serde(skip)]
     critical: Option<Ns>,
     queue_delay: TimeSums,
+    /// Those of the kernels as long as they are of one trace.
+    #[serde(default)]
+    outliers: Option<Outliers>,
 }
 
 impl Default for Kernels {
@@ -281,7 +289,8 @@ impl Kernels {
                 exposed_ns: kernels.iter().map(|kernel| kernel.exposed).sum(),
                 critical: kernels.iter().map(|kernel| kernel.critical).reduce(added).flatten(),
             },
-            Kernels::Summed(KernelSums { gpu_time, exposed_ns, critical, .. }) => {
+            Kernels::Summed(sums) => {
+                let KernelSums { gpu_time, exposed_ns, critical, .. } = &**sums;
                 let TimeSums { count, total_ns: gpu_time_ns, .. } = *gpu_time;
                 Totals { count, gpu_time_ns, exposed_ns: *exposed_ns, critical: *critical }
             }
@@ -295,7 +304,7 @@ impl Kernels {
             (Kernels::Each(_), other @ Kernels::Summed(_)) => {
                 let mut sums = self.sums();
                 sums.add(&other.sums());
-                *self = Kernels::Summed(sums);
+                *self = Kernels::Summed(Box::new(sums));
             }
         }
     }
@@ -307,8 +316,9 @@ impl Kernels {
                 exposed_ns: kernels.iter().map(|kernel| kernel.exposed).sum(),
                 critical: self.totals().critical,
                 queue_delay: TimeSums::from_times(kernels.iter().filter_map(|kernel| kernel.queue_delay)),
+                outliers: Outliers::find(&spans(kernels)),
             },
-            Kernels::Summed(sums) => sums.clone(),
+            Kernels::Summed(sums) => KernelSums::clone(sums),
         }
     }
 }
@@ -319,6 +329,7 @@ impl KernelSums {
         self.exposed_ns += other.exposed_ns;
         self.critical = added(self.critical, other.critical);
         self.queue_delay.merge(&other.queue_delay);
+        self.outliers = None;
     }
 }
 
@@ -331,7 +342,7 @@ impl Serialize for Kernels {
 
 impl<'de> Deserialize<'de> for Kernels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        KernelSums::deserialize(deserializer).map(Kernels::Summed)
+        KernelSums::deserialize(deserializer).map(|sums| Kernels::Summed(Box::new(sums)))
     }
 }
 
@@ -359,10 +370,9 @@ impl Cost {
         };
         let gpu_time = gpu_time.unwrap_or_default();
         let outliers = match kernels {
-            Kernels::Each(kernels) if is_one_trace => {
-                Outliers::find(&kernels.iter().map(|kernel| (kernel.start, kernel.gpu_time)).collect::<Vec<_>>())
-            }
-            _ => None,
+            _ if !is_one_trace => None,
+            Kernels::Each(kernels) => Outliers::find(&spans(kernels)),
+            Kernels::Summed(sums) => sums.outliers,
         };
         let overlapped_ns = gpu_time.total_ns - exposed_ns;
         Cost { gpu_time, share_of_window, exposed_ns, overlapped_ns, critical_ns, queue_delay, outliers }
