@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::findings::{Document, Finding};
 
-const VERSION: u32 = 10;
+const VERSION: u32 = 9;
 
 /// An answer with what all answers begin with.
 #[derive(Serialize)]
