@@ -156,7 +156,7 @@ fn a_slow_cpu_is_named_and_no_function() {
     // A prototype of the same rerun gave 15.5 ms of 317.
     assert!((14_000_000..17_500_000).contains(&first["saves_ns"].as_i64().unwrap()), "{first}");
     let verdict = verdict_of(&report);
-    has(&verdict, " With the CPUs of ranks 0 and 1 as fast as those of ranks 2 and 3, a step would take ");
+    has(&verdict, " With the CPUs of ranks 0 and 1 as fast as those of ranks 2 and 3, the steps would take ");
     has(&verdict, "no function has most of that");
 }
 

@@ -437,7 +437,8 @@ fn calls_that_differ_are_no_hang_if_they_may_end() {
         std::fs::write(&path, text).unwrap();
         let said = stdout(&run(&["records", path.to_str().unwrap()]));
         assert_eq!(said.contains("in broadcast 3 rank 2 has root 2"), is_said, "{said}");
-        assert_eq!(said.contains("Nothing is off"), !is_said, "{said}");
+        // A log has no durations, so that nothing can be called in order.
+        assert!(!said.contains("Nothing is off"), "{said}");
     }
 }
 
