@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::Serialize;
 use smallvec::{SmallVec, smallvec};
 
-use super::alignment::{Token, pairs, renumbered, sharpness};
+use super::alignment::{Token, pairs_of_counts, sharpness};
 use super::inferred::{self, Inferred, Kernel, Sequences, tokens_of};
 use super::rows::{Kind, RankRows, Row, Tie};
 use crate::names::collectives::Collective;
@@ -418,9 +418,9 @@ fn match_group(
         let heads: Vec<Token> = collectives.iter().map(|(token, _)| *token).collect();
         let tie = |at: usize| ranks[*rank].kind(&ranks[*rank].rows[rows[at] as usize]).tie();
         let row = |at: usize| (member, rows[at], tie(at));
-        let others = renumbered(&heads, &own);
-        is_renumbered |= others.is_some();
-        collectives = merge(collectives, &own, &others.unwrap_or_else(|| pairs(&heads, &own)), row, members.len());
+        let (pairs, counts_differ) = pairs_of_counts(&heads, &own);
+        is_renumbered |= counts_differ;
+        collectives = merge(collectives, &own, &pairs, row, members.len());
     }
     let (heads, mut collectives): (Vec<Token>, Vec<MatchedCollective>) = collectives.into_iter().unzip();
     let here: Vec<u32> = members.iter().map(|rank| ranks[*rank].rank).collect();

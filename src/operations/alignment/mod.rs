@@ -50,14 +50,26 @@ impl Token {
 
 /// The pairs, in order: by numbers if both sides have them throughout, otherwise by ends, with the numbers that there are.
 pub(crate) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
-    let number = |token: &Token| token.seq.map(i64::from);
-    by_number(a, b, number, Token::may_be).unwrap_or_else(|| by_ends::pairs(a, b))
+    numbered(a, b).unwrap_or_else(|| by_ends::pairs(a, b))
+}
+
+/// The same of two sides that may count from different beginnings, and whether they do.
+pub(crate) fn pairs_of_counts(a: &[Token], b: &[Token]) -> (Vec<(usize, usize)>, bool) {
+    let by_numbers = numbered(a, b);
+    match renumbered(a, b, by_numbers.as_deref()) {
+        Some(found) => (found, true),
+        None => (by_numbers.unwrap_or_else(|| by_ends::pairs(a, b)), false),
+    }
+}
+
+fn numbered(a: &[Token], b: &[Token]) -> Option<Vec<(usize, usize)>> {
+    by_number(a, b, |token| token.seq.map(i64::from), Token::may_be)
 }
 
 /// The pairs of two sides that count from different beginnings, as if they had no numbers: PyTorch counts in each process, and one may have begun
 /// anew. `None` unless both ran at one time by their own clocks, what they are, their sizes and ends pair nearly all, and the numbers do not: few are on
 /// both sides, or the ends of those that are disagree far more.
-pub(crate) fn renumbered(a: &[Token], b: &[Token]) -> Option<Vec<(usize, usize)>> {
+fn renumbered(a: &[Token], b: &[Token], numbered: Option<&[(usize, usize)]>) -> Option<Vec<(usize, usize)>> {
     let numbers = |side: &[Token]| Some((side.iter().map(|of| of.seq).min()??, side.iter().map(|of| of.seq).max()??));
     let span = |side: &[Token]| Some((side.iter().map(|of| of.end).min()?, side.iter().map(|of| of.end).max()?));
     let ((first_a, last_a), (first_b, last_b)) = (numbers(a)?, numbers(b)?);
@@ -70,9 +82,9 @@ pub(crate) fn renumbered(a: &[Token], b: &[Token]) -> Option<Vec<(usize, usize)>
     // `None` if numbers do not say which operation is which, or few are on both sides, which those of one time would be.
     let mut by_numbers = None;
     if last_a >= first_b && last_b >= first_a {
-        let pairs = by_number(a, b, |of| of.seq.map(i64::from), Token::may_be)?;
+        let pairs = numbered?;
         if pairs.len() * FEW >= a.len().min(b.len()) {
-            by_numbers = Some(disagreement(a, b, &pairs)).filter(|of| *of >= DISAGREE);
+            by_numbers = Some(disagreement(a, b, pairs)).filter(|of| *of >= DISAGREE);
             by_numbers?;
         }
     }
@@ -136,6 +148,10 @@ pub(crate) fn by_number<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn renumbered(a: &[Token], b: &[Token]) -> Option<Vec<(usize, usize)>> {
+        super::renumbered(a, b, numbered(a, b).as_deref())
+    }
 
     fn token(seq: Option<u32>, what: u32) -> Token {
         Token { what, size: 0, seq, end: 0, is_tied: true }

@@ -128,8 +128,7 @@ fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
         of.sort_by_key(|(saves, _)| std::cmp::Reverse(*saves));
     }
     // Where nothing shows why the rank is late for which others wait, reruns cannot make that shorter.
-    let is_silent = |reruns: &Reruns| reruns.error.is_some() && is_latest_unjudged(report, reruns);
-    if report.reruns.as_ref().is_some_and(is_silent) {
+    if report.reruns.as_ref().is_some_and(|reruns| is_latest_unjudged(report, reruns)) {
         std::mem::swap(&mut found, &mut waiting);
     }
     found.into_iter().chain(waiting).map(|(_, finding)| finding).collect()

@@ -132,9 +132,7 @@ pub(crate) fn sentences(report: &RankReport) -> Vec<String> {
     } else {
         text.extend((text.len() < SENTENCES).then(|| waiting(report)));
         // Where no two ranks are alike, that is said already.
-        let is_silent = |reruns: &Reruns| {
-            reruns.findings.is_empty() && reruns.error.is_some() && is_latest_unjudged(report, reruns)
-        };
+        let is_silent = |reruns: &Reruns| reruns.findings.is_empty() && is_latest_unjudged(report, reruns);
         text.extend(report.reruns.as_ref().is_none_or(is_silent).then(|| without_reruns(report)).flatten());
     }
     text.extend(part.into_iter().filter(|(share, _)| *share >= SMALL).map(|(_, said)| said));
@@ -238,7 +236,7 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>, room: usi
         reasons.drain(room - 1..with_late - 1);
     }
     // Of the rank for which others wait nothing is known but that; the sentence about waiting says it.
-    let is_silent = is_latest_unjudged(report, reruns) && reruns.error.is_some();
+    let is_silent = is_latest_unjudged(report, reruns);
     if late.is_empty() && !is_silent {
         reasons.push((0.0, Reason::Nobody));
     }
@@ -687,9 +685,9 @@ fn without_reruns(report: &RankReport) -> Option<String> {
     })
 }
 
-/// Whether reruns show nothing of the rank for which others wait most.
+/// Whether reruns compare ranks, and show nothing of the one for which others wait most.
 pub(crate) fn is_latest_unjudged(report: &RankReport, reruns: &Reruns) -> bool {
-    latest(report).is_some_and(|(rank, _)| reruns.unjudged.contains(&rank))
+    reruns.error.is_some() && latest(report).is_some_and(|(rank, _)| reruns.unjudged.contains(&rank))
 }
 
 /// The rank for which others wait most, if that is half of the waiting, with its share.
