@@ -345,7 +345,7 @@ fn groups_of_streams(rank: &RankRows<'_>) -> Vec<GroupName> {
     votes.into_iter().map(of_stream).collect()
 }
 
-/// What the rows are, for [`pairs`]. `words` numbers what must be equal, over all ranks.
+/// What the rows are, for `pairs`. `words` numbers what must be equal, over all ranks.
 fn tokens(rank: &RankRows<'_>, words: &mut Numbers<String>) -> Vec<Token> {
     let mut number = |text: String| words.number(text) + 1;
     let kinds: Vec<(u32, u32, Tie)> = rank
