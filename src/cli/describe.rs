@@ -34,12 +34,14 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
             found.add(argument, args, |argument, args| records(argument, input, args))?;
         }
     }
-    let Reading { descriptions, failure, .. } = found;
+    let Reading { descriptions, failure, is_damaged, .. } = found;
     if let (true, Some(failure)) = (descriptions.files.is_empty(), failure) {
         return Err(failure.into());
     }
     let name = inputs::in_order(&args.files);
-    show.print(&DescribeAnswer { descriptions: &descriptions, name: &name }, output)
+    show.print(&DescribeAnswer { descriptions: &descriptions, name: &name }, output)?;
+    let traces = || descriptions.files.iter().filter_map(|file| file.trace.as_deref());
+    Stop::unless(is_damaged || traces().any(|trace| trace.damage.is_unknown()))
 }
 
 /// The descriptions so far.
@@ -50,6 +52,8 @@ struct Reading {
     failure: Option<Failure>,
     /// Whether there are several inputs.
     are_several: bool,
+    /// Whether nothing of an input could be read that should have been a trace or records.
+    is_damaged: bool,
 }
 
 impl Reading {
@@ -70,6 +74,10 @@ impl Reading {
                 if self.are_several {
                     say(&format!("Left out: {failure}"));
                 }
+                self.is_damaged |= match &failure {
+                    Failure::Library(error) => error.is_lost_trace(),
+                    failure => matches!(failure, Failure::Run(RunError::UnreadRecords { .. })),
+                };
                 let (name, why) = (file.display().to_string(), failure.to_string());
                 self.descriptions.unread.push(Unread { name, why });
                 self.failure.get_or_insert(failure);

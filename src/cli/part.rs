@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     }
     set.entries.sort_unstable();
     target.write(&set)?;
-    if found.lost.is_empty() { Ok(()) } else { Err(Stop::Incomplete(found.lost.join("\n"))) }
+    if found.lost.is_empty() { Stop::unless(found.is_damaged) } else { Err(Stop::Incomplete(found.lost.join("\n"))) }
 }
 
 fn question(args: &Args) -> Result<Question, Stop> {

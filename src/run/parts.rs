@@ -22,6 +22,8 @@ pub struct PartsOfTraces {
     pub parts: Vec<TracePart>,
     /// What has no part, in sentences.
     pub lost: Vec<String>,
+    /// Whether a trace is damaged so that it is unknown what its part lacks.
+    pub is_damaged: bool,
 }
 
 impl PartsOfTraces {
@@ -42,8 +44,9 @@ impl Run<'_> {
         let are_all = traces.len() == all;
         let of_archives: Vec<String> = archives.iter().flat_map(|archive| self.damage_lines(archive)).collect();
         of_archives.iter().for_each(|line| self.warn(line));
-        let mut parts = Vec::new();
-        for Reduced { stacks, ranks, name, file, is_member, damage, .. } in traces {
+        let (mut parts, mut is_damaged) = (Vec::new(), false);
+        for Reduced { stacks, ranks, name, file, is_member, damage, losses, .. } in traces {
+            is_damaged |= losses.is_unknown();
             damage.iter().for_each(|line| self.warn(line));
             let mut input = input_file(&file)?;
             input.member = is_member.then(|| name.clone());
@@ -72,7 +75,7 @@ impl Run<'_> {
             first.damage.extend(of_archives);
         }
         question.given.iter().try_for_each(|given| give_rank(given, &mut parts))?;
-        Ok(PartsOfTraces { parts, lost })
+        Ok(PartsOfTraces { parts, lost, is_damaged })
     }
 
     /// The parts of records that say when kernels ran, and on which rank. `asked` is written into them.
@@ -100,7 +103,8 @@ impl Run<'_> {
             part.damage = if at == 0 { damage.clone() } else { Vec::new() };
             part
         };
-        Ok(PartsOfTraces { parts: found.reductions.into_iter().enumerate().map(part).collect(), lost: Vec::new() })
+        let parts = found.reductions.into_iter().enumerate().map(part).collect();
+        Ok(PartsOfTraces { parts, ..PartsOfTraces::default() })
     }
 }
 

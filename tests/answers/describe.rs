@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::support::program::{has, json_of, run, scratch, stderr, stderr_of, stdout, testdata, trace_of};
+use crate::support::program::{ended, has, json_of, run, scratch, stderr, stderr_of, stdout, testdata, trace_of};
 use serde_json::Value;
 
 /// The descriptions of some files, as JSON.
@@ -354,10 +354,14 @@ fn hints_fit_what_was_on() {
 /// The verdict on files, in one text. The text form begins with it.
 fn verdict(args: &[&str]) -> String {
     let sentences: Vec<String> = serde_json::from_value(described(args)["verdict"].clone()).unwrap();
-    let text = stdout(&run(&[&["describe", "--quiet"], args].concat()));
-    let first: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
-    assert_eq!(first.join(" "), sentences.join(" "), "{args:?}");
-    first.join(" ")
+    let first = first_lines(&stdout(&run(&[&["describe", "--quiet"], args].concat())));
+    assert_eq!(first, sentences.join(" "), "{args:?}");
+    first
+}
+
+/// The lines before the first empty one, as one.
+fn first_lines(text: &str) -> String {
+    text.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 fn verdict_on(header: &str, events: &[&str]) -> String {
@@ -424,7 +428,8 @@ fn nothing_is_missing_only_where_nothing_is() {
     let (_folder, path) = file_of(r#""a":1"#, &all);
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, format!("{},{{\"ph\"", text.trim_end_matches("]}"))).unwrap();
-    let cut = verdict(&[&path]);
+    let cut = ended(&["describe", "--quiet", &path], 6);
+    let cut = first_lines(&stdout(&cut));
     assert!(
         cut.starts_with("The trace is cut off (copy it again, or record again), and how much is missing is unknown.")
     );
@@ -566,6 +571,9 @@ fn files_that_cannot_be_read_are_named() {
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!((answer["files"].as_array().unwrap().len(), &answer["unread"][0]["name"]), (1, &bad.as_str().into()));
     assert_eq!(run(&["describe", &bad, &costs, "--strict"]).status.code(), Some(1));
+    // Of what should have been a trace, something is missing.
+    let (_folder, empty) = scratch("empty.json", b"");
+    ended(&["describe", &empty, &costs], 6);
     // Of a folder, too, in whatever order.
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(&bad, folder.path().join("a.json")).unwrap();
