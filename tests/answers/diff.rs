@@ -1,25 +1,19 @@
 //! `nccl-stacks diff`: two traces side by side, with values for which the answers can be worked out mentally.
 
-use crate::support::events::{slice, tied};
+use std::process::Output;
 
+use crate::support::events::{kernel, slice, tied};
 use crate::support::program::{
-    has, json_of, refused, run, scratch, stderr, stderr_of, stdout, stdout_of, testdata, trace_of,
+    ended, has, json_of, refused, run, scratch, stderr, stderr_of, stdout, stdout_of, testdata, trace_of,
 };
 use serde_json::{Value, json};
 
 /// A function with a launch in it, and the kernel that it launched: its name, its start and its duration in µs.
-fn launch(id: u32, function: &str, kernel: &str, start: u32, dur: u32, stream: u32) -> [String; 3] {
-    let at = id * 100;
-    let cpu = r#""pid":1,"tid":1"#;
+fn launch(id: u32, function: &str, name: &str, start: u32, dur: u32, stream: u32) -> [String; 3] {
     [
-        format!(r#""ph":"X","cat":"python_function","name":"{function}","ts":{at},"dur":90,{cpu}"#),
-        format!(
-            r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","ts":{},"dur":5,{cpu},"args":{{"correlation":{id}}}"#,
-            at + 10
-        ),
-        format!(
-            r#""ph":"X","cat":"kernel","name":"{kernel}","ts":{start},"dur":{dur},"pid":0,"tid":{stream},"args":{{"correlation":{id},"device":0,"stream":{stream}}}"#
-        ),
+        slice("python_function", function, (1, 1), id * 100, 90),
+        tied("cuda_runtime", "cudaLaunchKernel", (1, 1), id * 100 + 10, 5, id),
+        kernel(name, (0, stream), start, dur, id),
     ]
 }
 
@@ -53,6 +47,27 @@ fn after() -> (tempfile::TempDir, String) {
 
 fn diff_json(args: &[&str]) -> Value {
     json_of(&[&["diff"], args, &["--format", "json"]].concat())
+}
+
+/// Runs a comparison with these bounds, which ends with this code.
+#[track_caller]
+fn bounded(command: &[&str], bounds: &[&str], code: i32) -> Output {
+    let bounds: Vec<&str> = bounds.iter().flat_map(|bound| ["--fail-if", bound]).collect();
+    ended(&[command, &bounds].concat(), code)
+}
+
+/// The same; the last that it says.
+#[track_caller]
+fn says_last(command: &[&str], bound: &str, code: i32, last: &str) {
+    let said = stderr(&bounded(command, &[bound], code));
+    assert!(said.ends_with(last), "{said}");
+}
+
+/// A row of a table, with one blank between its words.
+#[track_caller]
+fn row(text: &str, first: &str) -> String {
+    let line = text.lines().find(|line| line.trim_start().starts_with(first)).unwrap_or_else(|| panic!("{text}"));
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Count, GPU time and exposed time in all; null if there is nothing.
@@ -102,17 +117,13 @@ fn forms_say_the_same() {
                Mean: 50.0 µs before, 75.0 µs after, +25.0 µs (+50.0 %)\n";
     has(&text, &format!("\n\n{mlp}\n"));
     has(&text, "Appeared 0 times before, 1 times after (new)\n");
-    let row = |text: &str, first: &str| {
-        let line = text.lines().find(|line| line.trim_start().starts_with(first)).unwrap_or_else(|| panic!("{text}"));
-        line.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
+    // Shares of the windows, which begin at 100 µs and end with the last kernel of each trace, at 5010 µs and 5005 µs.
+    let share = |whole: f64| format!("{:.1} %", 70.0 / whole * 100.0);
+    let compute = format!("compute 70.0 µs 70.0 µs = {} → {}", share(4910.0), share(4905.0));
+    let kernels = "these kernels 130.0 µs 175.0 µs +45.0 µs (+34.6 %)";
     for text in [&text, &form("table")] {
-        let compute = format!("compute 70.0 µs 70.0 µs = {}", shares(70, 70));
-        assert_eq!(row(text, "compute"), compute);
-        let kernels = "these kernels 130.0 µs 175.0 µs +45.0 µs (+34.6 %)";
-        assert_eq!(row(text, "these kernels"), kernels);
-        assert_eq!(row(text, "Stacks"), "Stacks 3 3 =");
-        assert_eq!((row(text, "new"), row(text, "vanished")), ("new 1".to_owned(), "vanished 1".to_owned()));
+        let rows = ["compute", "these kernels", "Stacks", "new", "vanished"].map(|first| row(text, first));
+        assert_eq!(rows, [&*compute, kernels, "Stacks 3 3 =", "new 1", "vanished 1"]);
     }
     let table = form("table");
     let rows: Vec<String> = table
@@ -136,12 +147,6 @@ fn forms_say_the_same() {
             "new",
         ]
     );
-}
-
-/// Shares of the windows, which begin at 100 µs and end with the last kernel of each trace, at 5010 µs and 5005 µs.
-fn shares(before: u32, after: u32) -> String {
-    let of = |part: u32, whole: u32| format!("{:.1} %", f64::from(part) / f64::from(whole) * 100.0);
-    format!("{} → {}", of(before, 4910), of(after, 4905))
 }
 
 /// `testdata/README.md` has these numbers, worked out by hand.
@@ -182,22 +187,13 @@ fn bounds_decide_over_the_exit_code() {
         (&["gpu>+45us", "exposed>+5%"], 5),
         (&["mean>+11.2us"], 5),
     ] {
-        let flags: Vec<&str> = bounds.iter().flat_map(|bound| ["--fail-if", bound]).collect();
-        let output = run(&[&["diff", &before, &after, "--total"], &flags[..]].concat());
-        assert_eq!(output.status.code(), Some(code), "{bounds:?}: {}", stderr(&output));
-        assert!(stdout(&output).contains("model.py(11): mlp"), "the answer is there all the same");
+        // The answer is there all the same.
+        has(&stdout(&bounded(&["diff", &before, &after, "--total"], bounds, code)), "model.py(11): mlp");
     }
-    let output = run(&["diff", &before, &after, "--total", "--fail-if", "exposed>+5%"]);
-    assert!(
-        stderr(&output).ends_with("Exceeded: exposed>+5%: 100.0 µs before, 165.0 µs after, +65.0 µs (+65.0 %)\n"),
-        "{}",
-        stderr(&output)
-    );
-    refused(
-        &["diff", &before, &after, "--fail-if", "exposed>5%"],
-        2,
-        "`exposed>5%` is not a bound; write what and by how much",
-    );
+    let line = "Exceeded: exposed>+5%: 100.0 µs before, 165.0 µs after, +65.0 µs (+65.0 %)\n";
+    says_last(&["diff", &before, &after, "--total"], "exposed>+5%", 5, line);
+    let wrong = "`exposed>5%` is not a bound; write what and by how much";
+    refused(&["diff", &before, &after, "--fail-if", "exposed>5%"], 2, wrong);
 }
 
 #[test]
@@ -215,8 +211,7 @@ fn what_cannot_be_compared() {
 
 /// A step of a profiler, around the functions of these ids.
 fn step(name: &str, first: u32, last: u32) -> String {
-    let (ts, dur) = (first * 100 - 5, (last - first) * 100 + 100);
-    format!(r#""ph":"X","cat":"user_annotation","name":"{name}","ts":{ts},"dur":{dur},"pid":1,"tid":1"#)
+    slice("user_annotation", name, (1, 1), first * 100 - 5, (last - first) * 100 + 100)
 }
 
 /// A step, each with an all-reduce of so many µs in `mlp`, and a gemm of 30 µs after it.
@@ -239,10 +234,7 @@ const NAMES: &[&str] = &["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"];
 /// Two steps with 40 and 60 µs of all-reduce, then three with 40, 60 and 80 µs: 50 and 60 µs a step. The second has more at its edges: a step
 /// that launched nothing, an all-reduce that was launched before the recording began, and one after the last step.
 fn longer() -> [(tempfile::TempDir, String); 2] {
-    let late = format!(
-        r#""ph":"X","cat":"kernel","name":"{ALL_REDUCE}","ts":220,"dur":500,"pid":0,"tid":20,"args":{{"correlation":1,"device":0,"stream":20}}"#
-    );
-    let mut further = vec![step("ProfilerStep#4", 11, 11), late];
+    let mut further = vec![step("ProfilerStep#4", 11, 11), kernel(ALL_REDUCE, (0, 20), 220, 500, 1)];
     further.extend(launch(20, "model.py(90): save", ALL_REDUCE, 7000, 900, 20));
     [steps(NAMES, &[40, 60], &[]), steps(NAMES, &[40, 60, 80], &further)]
 }
@@ -307,15 +299,10 @@ fn steps_are_compared_not_sums() {
     let form = |form: &str| stdout(&run(&["diff", &before, &after, "--format", form]));
     for text in [form("table"), form("text")] {
         assert!(text.starts_with(&format!("{VERDICT}\nPer step: 2 steps before, 3 after.\n")), "{text}");
-        let row = |first: &str| {
-            let line =
-                text.lines().find(|line| line.trim_start().starts_with(first)).unwrap_or_else(|| panic!("{text}"));
-            line.split_whitespace().collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(row("GPU span"), "GPU span 1.01 ms 1.01 ms =");
-        assert!(row("compute").starts_with("compute 30.0 µs 30.0 µs = "), "{text}");
-        assert_eq!(row("these kernels"), "these kernels 50.0 µs 60.0 µs +10.0 µs (+20.0 %)");
-        assert_eq!(row("how many"), "how many 1 1 =");
+        assert!(row(&text, "compute").starts_with("compute 30.0 µs 30.0 µs = "), "{text}");
+        let rows = ["GPU span", "these kernels", "how many"].map(|first| row(&text, first));
+        let kernels = "these kernels 50.0 µs 60.0 µs +10.0 µs (+20.0 %)";
+        assert_eq!(rows, ["GPU span 1.01 ms 1.01 ms =", kernels, "how many 1 1 ="]);
     }
     let text = form("text");
     has(&text, "Appeared 2 times before, 3 times after\n  Count per step: 1 before, 1 after, =\n");
@@ -359,54 +346,50 @@ fn other_numbers_of_the_same_steps_take_as_long() {
         (&one, &slower, "step>+25%", 0),
         (&two, &slower, "idle>+0%", 0),
     ] {
-        let output = run(&["diff", &before.1, &after.1, "--fail-if", bound]);
-        assert_eq!(output.status.code(), Some(code), "{bound}: {}", stderr(&output));
+        bounded(&["diff", &before.1, &after.1], &[bound], code);
     }
     let found = diff_json(&[&one.1, &six.1]);
     let measured = |side: &str| ["wall_ns", "busy_ns"].map(|name| found[side]["measured"][name].as_f64().unwrap());
     assert_eq!((measured("before"), measured("after")), ([80_000.0, 70_000.0], [80_000.0, 70_000.0]));
 }
 
+/// A folder with the steps of these ranks.
+fn job_of(ranks: std::ops::Range<u32>, length: u32, kernel: u32) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in ranks {
+        std::fs::copy(step_of(rank, length, kernel).1, folder.path().join(format!("rank{rank}.json"))).unwrap();
+    }
+    let path = folder.path().to_str().unwrap().to_owned();
+    (folder, path)
+}
+
 /// Each rank has its steps, so that a rank more is not a longer step; a process of two GPUs has one step for both.
 #[test]
 fn steps_of_several_gpus_are_as_long_as_those_of_one() {
-    let job = |ranks: std::ops::Range<u32>| {
-        let folder = tempfile::tempdir().unwrap();
-        for rank in ranks {
-            std::fs::copy(step_of(rank, 100, 40).1, folder.path().join(format!("rank{rank}.json"))).unwrap();
-        }
-        folder
-    };
-    let path = |folder: &tempfile::TempDir| folder.path().to_str().unwrap().to_owned();
-    let (four, three) = (job(0..4), job(0..3));
-    for (before, after) in [(&four, &four), (&three, &four), (&four, &three)] {
-        let text = stdout(&run(&["diff", "--quiet", &path(before), &path(after)]));
+    let said = |before: &str, after: &str| {
+        let text = stdout(&run(&["diff", "--quiet", before, after]));
         assert!(text.starts_with("Steps take 100.0 µs, as before (means of the GPUs).\n"), "{text}");
+        text
+    };
+    let (four, three) = (job_of(0..4, 100, 40), job_of(0..3, 100, 40));
+    for (before, after) in [(&four, &four), (&three, &four), (&four, &three)] {
+        let text = said(&before.1, &after.1);
         has(&text, " GPU span        100.0 µs  100.0 µs ");
         assert!(!text.contains("GPUs, summed"), "{text}");
     }
-    let both = two_gpus();
-    let text = stdout(&run(&["diff", "--quiet", &both.1, &both.1]));
-    assert!(text.starts_with("Steps take 100.0 µs, as before (means of the GPUs).\n"), "{text}");
+    // Two steps of one process, each with 40 µs on both of its GPUs, every 100 µs.
+    let of_gpu = |step: u32, gpu: u32| {
+        let (start, id) = (1000 + step * 100, 2 * step + gpu + 1);
+        let launch = tied("cuda_runtime", "cudaLaunchKernel", (1, 1), start + gpu, 1, id);
+        [launch, kernel(ALL_REDUCE, (gpu, 7), start, 40, id)]
+    };
+    let marks =
+        (0..2).map(|step| slice("user_annotation", format!("ProfilerStep#{step}"), (1, 1), 1000 + step * 100, 100));
+    let kernels = (0..4).flat_map(|at| of_gpu(at / 2, at % 2));
+    let both = trace_of(&marks.chain(kernels).collect::<Vec<_>>());
+    let text = said(&both.1, &both.1);
     has(&text, " GPU span        200.0 µs  200.0 µs ");
     has(&text, " GPUs, summed           2         2 ");
-}
-
-/// Two steps of one process, each with 40 µs on both of its GPUs, every 100 µs.
-fn two_gpus() -> (tempfile::TempDir, String) {
-    let mut events: Vec<String> = Vec::new();
-    for step in 0..2 {
-        let start = 1000 + step * 100;
-        events.push(slice("user_annotation", format!("ProfilerStep#{step}"), (1, 1), start, 100));
-        for gpu in 0..2 {
-            let id = 2 * step + gpu + 1;
-            events.push(tied("cuda_runtime", "cudaLaunchKernel", (1, 1), start + gpu, 1, id));
-            events.push(format!(
-                r#""ph":"X","cat":"kernel","name":"{ALL_REDUCE}","pid":{gpu},"tid":7,"ts":{start},"dur":40,"args":{{"device":{gpu},"stream":7,"correlation":{id}}}"#
-            ));
-        }
-    }
-    trace_of(&events)
 }
 
 /// The one has an all-reduce where the other has a gemm, in windows of 2,950 µs. By calls, the window of the other would be divided by none.
@@ -453,18 +436,13 @@ fn bounds_are_by_step() {
         (&["exposed>+19.9%"], 5),
         (&["gpu>+10us", "mean>+10us", "count>+0"], 0),
         (&["gpu>+9.999us"], 5),
-        // Sums over another number of steps say nothing.
-        (&["exposed>+100%", "--total"], 7),
     ] {
-        let words =
-            bounds.iter().flat_map(|word| if word.starts_with("--") { vec![*word] } else { vec!["--fail-if", word] });
-        let flags: Vec<&str> = words.collect();
-        let output = run(&[&["diff", &before, &after], &flags[..]].concat());
-        assert_eq!(output.status.code(), Some(code), "{bounds:?}: {}", stderr(&output));
+        bounded(&["diff", &before, &after], bounds, code);
     }
-    let output = run(&["diff", &before, &after, "--fail-if", "exposed>+5%"]);
     let line = "Exceeded: exposed>+5%: 50.0 µs before, 60.0 µs after per step, +10.0 µs (+20.0 %)\n";
-    assert!(stderr(&output).ends_with(line), "{}", stderr(&output));
+    says_last(&["diff", &before, &after], "exposed>+5%", 5, line);
+    // Sums over another number of steps say nothing.
+    bounded(&["diff", &before, &after, "--total"], &["exposed>+100%"], 7);
     let output = run(&["diff", &before, &after, "--total"]);
     has(&stderr(&output), "Note: the sums are over 2 steps before and 3 after");
     has(&stdout(&output), "these kernels");
@@ -481,7 +459,7 @@ fn calls_stand_for_steps_that_nobody_marks() {
     let text = stdout_of(&["diff", &before, &after, "--fail-if", "gpu>+0%", "--fail-if", "exposed>+0us"]);
     has(&text, "\nPer call: 2 calls before, 4 after; no step is marked.\n");
     refused(&["diff", &before, &after, "--fail-if", "count>+0"], 3, "per call the count is always 1; --total bounds");
-    assert_eq!(run(&["diff", &before, &after, "--fail-if", "count>+1", "--total"]).status.code(), Some(5));
+    bounded(&["diff", &before, &after, "--total"], &["count>+1"], 5);
 }
 
 #[test]
@@ -611,15 +589,12 @@ fn bounds_are_on_steps_and_idle_time_too() {
         (&["idle>+5us", "step>+50%"], 0),
         (&["idle>+4.999us", "step>+50%"], 5),
     ] {
-        let flags: Vec<&str> = bounds.iter().flat_map(|bound| ["--fail-if", bound]).collect();
-        let output = run(&[&["diff", &before, &after], &flags[..]].concat());
-        assert_eq!(output.status.code(), Some(code), "{bounds:?}: {}", stderr(&output));
+        bounded(&["diff", &before, &after], bounds, code);
     }
-    let output = run(&["diff", &before, &after, "--fail-if", "idle>+2%"]);
     let line = "Exceeded: idle>+2%: 60.0 µs before, 65.0 µs after per step, +5.00 µs (+8.3 %)\n";
-    assert!(stderr(&output).ends_with(line), "{}", stderr(&output));
+    says_last(&["diff", &before, &after], "idle>+2%", 5, line);
     for wrong in ["step>5%", "step(rank=0)>+5%"] {
-        assert_eq!(run(&["diff", &before, &after, "--fail-if", wrong]).status.code(), Some(2), "{wrong}");
+        bounded(&["diff", &before, &after], &[wrong], 2);
     }
     // Without steps there is nothing to bound.
     let ((_b, before), (_a, after)) = (steps(&[], &[40, 60], &[]), steps(&[], &[40, 60], &[]));
@@ -630,36 +605,23 @@ fn bounds_are_on_steps_and_idle_time_too() {
 #[test]
 fn sides_that_are_not_comparable_have_an_exit_code() {
     let ((_b, before), (_a, after)) = (step_of(0, 100, 40), step_of(1, 100, 40));
-    let bound = |before: &str, after: &str| run(&["diff", before, after, "--fail-if", "step>+1000%"]);
-    assert_eq!(bound(&before, &before).status.code(), Some(0));
-    let output = bound(&before, &after);
-    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    let bound = |after: &str, code| bounded(&["diff", &before, after], &["step>+1000%"], code);
+    bound(&before, 0);
+    let output = bound(&after, 7);
     assert!(stderr(&output).ends_with("Not comparable: rank 0 before, rank 1 after\n"), "{}", stderr(&output));
     assert!(!stdout(&output).is_empty(), "the answer is there all the same");
-    assert_eq!(run(&["diff", &before, &after]).status.code(), Some(0), "nothing is bounded");
+    // Nothing is bounded.
+    ended(&["diff", &before, &after], 0);
     let whole = std::fs::read(&before).unwrap();
     let (_c, cut) = scratch("cut.json", &whole[..whole.len() - 5]);
-    let output = bound(&before, &cut);
-    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
-    has(&stderr(&output), "Not comparable: the second is cut off or corrupt");
+    has(&stderr(&bound(&cut, 7)), "Not comparable: the second is cut off or corrupt");
 }
 
 /// Two ranks with steps of 100 µs, of which a kernel takes 40, become two with steps of 110 µs and 45: idle 65 and not 60, by 8.3 %.
 #[test]
 fn bounds_on_ranks_are_on_steps_and_idle_time_too() {
-    let job = |ranks: std::ops::Range<u32>, length, kernel| {
-        let folder = tempfile::tempdir().unwrap();
-        for rank in ranks {
-            let (_dir, trace) = step_of(rank, length, kernel);
-            std::fs::copy(trace, folder.path().join(format!("rank{rank}.json"))).unwrap();
-        }
-        folder
-    };
-    let (before, after, fewer) = (job(0..2, 100, 40), job(0..2, 110, 45), job(0..1, 110, 45));
-    let diff = |after: &tempfile::TempDir, bound: &str| {
-        let sides = [&before, after].map(|folder| folder.path().to_str().unwrap().to_owned());
-        run(&["diff", "--ranks", &sides[0], &sides[1], "--fail-if", bound])
-    };
+    let (before, after, fewer) = (job_of(0..2, 100, 40), job_of(0..2, 110, 45), job_of(0..1, 110, 45));
+    let sides = ["diff", "--ranks", &before.1, &after.1];
     for (bound, code) in [
         ("step>+10%", 0),
         ("step>+9.9%", 5),
@@ -669,20 +631,14 @@ fn bounds_on_ranks_are_on_steps_and_idle_time_too() {
         ("idle>+8.3%", 5),
         ("exposed>+5%", 2),
     ] {
-        let output = diff(&after, bound);
-        assert_eq!(output.status.code(), Some(code), "{bound}: {}", stderr(&output));
+        bounded(&sides, &[bound], code);
     }
-    let output = diff(&after, "step>+9.9%");
     let line = "Exceeded: step>+9.9%: 100.0 µs before, 110.0 µs after per step, +10.0 µs (+10.0 %)\n";
-    assert!(stderr(&output).ends_with(line), "{}", stderr(&output));
-    let output = diff(&fewer, "step>+1000%");
-    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
-    assert!(stderr(&output).ends_with("Not comparable: ranks 0 and 1 before, rank 0 after\n"), "{}", stderr(&output));
+    says_last(&sides, "step>+9.9%", 5, line);
+    let differ = "Not comparable: ranks 0 and 1 before, rank 0 after\n";
+    says_last(&["diff", "--ranks", &before.1, &fewer.1], "step>+1000%", 7, differ);
     // Its trace marks steps; they are just not compared with those of another rank.
-    let one = fewer.path().to_str().unwrap();
-    let output = run(&["diff", "--ranks", one, one, "--fail-if", "step>+5%"]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).ends_with("without --ranks those of one are\n"), "{}", stderr(&output));
+    says_last(&["diff", "--ranks", &fewer.1, &fewer.1], "step>+5%", 3, "without --ranks those of one are\n");
 }
 
 /// `testdata/ranks`: the three other ranks wait 6,166,608 of 6,776,145 ns for rank 2, in three steps.
@@ -703,37 +659,28 @@ fn bounds_on_what_ranks_wait_are_named_with_what_exceeds_them() {
         ),
         (&[&one], &["waited>20%"], 3, "no collective of several ranks was measured\n"),
     ] {
-        let bounds: Vec<&str> = bounds.iter().flat_map(|bound| ["--fail-if", bound]).collect();
         for command in [[&["ranks"][..], inputs].concat(), [&["diff", "--ranks"][..], inputs, inputs].concat()] {
-            let output = run(&[&command[..], &bounds].concat());
-            assert_eq!(output.status.code(), Some(code), "{command:?} {bounds:?}: {}", stderr(&output));
+            let output = bounded(&command, bounds, code);
             assert!(stderr(&output).ends_with(said), "{command:?}: {}", stderr(&output));
         }
     }
-    let output = run(&["diff", "--ranks", &ranks, &ranks, "--fail-if", "caused(rank=9)>+2%"]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    bounded(&["diff", "--ranks", &ranks, &ranks], &["caused(rank=9)>+2%"], 3);
 }
 
 /// A trace of a rank with two steps, so long and with a kernel so long in each, in µs: from the first kernel's start to the second's end.
-fn step_of(rank: u32, length: u32, kernel: u32) -> (tempfile::TempDir, String) {
-    let mut events = Vec::new();
-    for step in 0..2 {
-        let start = 1000 + step * length;
-        let mut event = |text: String| events.push(format!("{{{text}}}"));
-        event(slice("user_annotation", format!("ProfilerStep#{step}"), (1, 1), start, length));
-        event(tied("cuda_runtime", "cudaLaunchKernel", (1, 1), start, 1, 2 * step + 1));
-        event(format!(
-            r#""ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_f32_RING_LL","pid":0,"tid":7,"ts":{start},"dur":{kernel},"args":{{"device":0,"stream":7,"correlation":{}}}"#,
-            2 * step + 1
-        ));
-        // A kernel at the end of the step, so that the step is as long as its GPU span.
-        event(tied("cuda_runtime", "cudaLaunchKernel", (1, 1), start + 2, 1, 2 * step + 2));
-        event(format!(
-            r#""ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":{},"dur":0,"args":{{"device":0,"stream":7,"correlation":{}}}"#,
-            start + length,
-            2 * step + 2
-        ));
-    }
+fn step_of(rank: u32, length: u32, dur: u32) -> (tempfile::TempDir, String) {
+    let of = |step: u32| {
+        let (start, id) = (1000 + step * length, 2 * step + 1);
+        [
+            slice("user_annotation", format!("ProfilerStep#{step}"), (1, 1), start, length),
+            tied("cuda_runtime", "cudaLaunchKernel", (1, 1), start, 1, id),
+            kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", (0, 7), start, dur, id),
+            // A kernel at the end of the step, so that the step is as long as its GPU span.
+            tied("cuda_runtime", "cudaLaunchKernel", (1, 1), start + 2, 1, id + 1),
+            kernel("gemm", (0, 7), start + length, 0, id + 1),
+        ]
+    };
+    let events: Vec<String> = (0..2).flat_map(of).map(|event| format!("{{{event}}}")).collect();
     let text =
         format!(r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"traceEvents":[{}]}}"#, events.join(","));
     scratch("trace.json", text.as_bytes())

@@ -17,7 +17,9 @@ use tempfile::TempDir;
 
 use crate::support::pack::{gunzip, gzip, tar_of};
 use crate::support::packets::args;
-use crate::support::program::{ended, has, refused, run, run_json, stacks, stderr, stderr_of, stdout, testdata};
+use crate::support::program::{
+    ended, has, refused, run, run_json, stacks, stderr, stderr_of, stdout, stdout_of, testdata,
+};
 
 /// When the recording started.
 const EPOCH: i64 = 1_700_000_000_000_000_000;
@@ -76,6 +78,13 @@ fn export(folder: &TempDir, name: &str, fill: impl FnOnce(&Connection)) -> PathB
     path
 }
 
+/// An export alone in its folder.
+fn report(fill: impl FnOnce(&Connection)) -> (TempDir, String) {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", fill).to_str().unwrap().to_owned();
+    (folder, path)
+}
+
 /// start, end, device, stream, correlation, process, name, graph node, graph
 fn kernel(to: &Connection, row: (i64, i64, i64, i64, i64, i64, i64, Option<i64>, Option<i64>)) {
     let sql = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId, globalPid, \
@@ -127,29 +136,14 @@ fn two_processes(to: &Connection) {
     kernel(to, (3_700, 4_650, 1, 7, 2, 200, 1, None, None));
 }
 
-/// The stacks of [`two_processes`].
-fn their_stacks() -> Vec<Vec<&'static str>> {
-    vec![
-        vec!["[thread pt_autograd_]", "cudaLaunchKernelExC"],
-        vec!["other_step", "cudaLaunchKernelExC"],
-        vec!["train_step", "cudaGraphLaunch"],
-        vec!["train_step", "layer", "ncclAllReduce", "main", "reduce_gradients(ncclComm*)", "cudaLaunchKernelExC"],
-    ]
-}
-
 fn sorted_stacks(output: &Output) -> Vec<Vec<String>> {
-    let mut found: Vec<Vec<String>> = stacks(output)
-        .into_iter()
-        .map(|(count, frames)| {
-            assert_eq!(count, 1, "{frames:?}");
-            frames
-        })
-        .collect();
+    let mut found = stacks(output);
+    assert!(found.iter().all(|(count, _)| *count == 1), "{found:?}");
     found.sort();
-    found
+    found.into_iter().map(|(_, frames)| frames).collect()
 }
 
-fn loaded(path: &Path) -> Loaded {
+fn loaded(path: impl AsRef<Path>) -> Loaded {
     load(path, LoadOptions::default(), |_| {}).unwrap()
 }
 
@@ -159,36 +153,34 @@ fn text(store: &Store, id: nccl_stacks::id::SliceId) -> &str {
 
 #[test]
 fn stacks_are_those_of_each_process() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", two_processes);
-    let output = run_json(&[path.to_str().unwrap()]);
-    assert_eq!(sorted_stacks(&output), their_stacks());
+    let (_folder, path) = report(two_processes);
+    let output = run_json(&[&path]);
+    let reduce = "reduce_gradients(ncclComm*)";
+    let stacks = [
+        &["[thread pt_autograd_]", "cudaLaunchKernelExC"][..],
+        &["other_step", "cudaLaunchKernelExC"],
+        &["train_step", "cudaGraphLaunch"],
+        &["train_step", "layer", "ncclAllReduce", "main", reduce, "cudaLaunchKernelExC"],
+    ];
+    assert_eq!(sorted_stacks(&output), stacks);
     let answer: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(answer["coverage"]["kernels"], 5, "{answer}");
     has(&stderr(&output), "Traces loaded: 2 (pid100, pid200)");
-    let text = run(&[path.to_str().unwrap()]);
-    let notes = stderr(&text);
+    let notes = stderr(&run(&[&path]));
     has(&notes, "4 of 5 kernels attributed: 3 by correlation, 1 by graph replay");
     has(&notes, "1 kernel (100 ns), launched before recording began");
-}
-
-#[test]
-fn kernels_have_their_times_and_counts() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", two_processes);
-    let output = run(&["sql", path.to_str().unwrap(), "--query", "kernels", "--format", "csv"]);
-    let table = stdout(&output);
-    let all_reduce = table.lines().find(|line| line.contains("AllReduce")).unwrap();
+    let table = stdout(&run(&["sql", &path, "--query", "kernels", "--format", "csv"]));
     // 100 + 1000 + 200 + 400 + 950 ns, five of them, the mean, the median, least and most.
-    has(all_reduce, ",2650,5,530.0,400.0,100,1000,");
-    let gemm = table.lines().find(|line| line.contains("gemm(float*)")).unwrap();
-    has(gemm, ",1000,1,1000.0,1000.0,1000,1000,");
+    for (kernel, numbers) in
+        [("AllReduce", ",2650,5,530.0,400.0,100,1000,"), ("gemm(float*)", ",1000,1,1000.0,1000.0,1000,1000,")]
+    {
+        has(table.lines().find(|line| line.contains(kernel)).unwrap(), numbers);
+    }
 }
 
 #[test]
 fn events_are_those_of_a_trace() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", |to| {
+    let (_folder, path) = report(|to| {
         two_processes(to);
         let copy = "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (5000, 5100, 0, 1, 8, 70, ?1, 4096, 1, 1, 2)";
         to.execute(copy, [global(100, 0)]).unwrap();
@@ -232,19 +224,17 @@ fn events_are_those_of_a_trace() {
 
 #[test]
 fn ranges_are_windows() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", two_processes);
-    let path = path.to_str().unwrap();
+    let (_folder, path) = report(two_processes);
     // Process 200 has no such range: as in an archive, each trace needs one.
-    has(&stderr(&run(&[path, "--function-name", "layer"])), "pid200: Nothing found: no CPU slice is named `layer`");
-    let only = export(&folder, "one.sqlite", |to| {
+    has(&stderr(&run(&[&path, "--function-name", "layer"])), "pid200: Nothing found: no CPU slice is named `layer`");
+    let (_folder, only) = report(|to| {
         two_processes(to);
         for table in ["CUPTI_ACTIVITY_KIND_KERNEL WHERE globalPid", "CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid"] {
             to.execute(&format!("DELETE FROM {table} >> 24 = ?1"), [global(200, 0) >> 24]).unwrap();
         }
     });
     for (window, count) in [("layer", 2), ("epoch 1", 2), ("epoch 2", 3), ("train_step", 3)] {
-        let output = run_json(&[only.to_str().unwrap(), "--function-name", window]);
+        let output = run_json(&[&only, "--function-name", window]);
         assert_eq!(sorted_stacks(&output).len(), count, "{window}: {}", stderr(&output));
     }
 }
@@ -252,8 +242,7 @@ fn ranges_are_windows() {
 /// Whatever is around it, and also through a pipe, where SQLite cannot seek.
 #[test]
 fn containers_change_nothing() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", two_processes);
+    let (_folder, path) = report(two_processes);
     let bytes = std::fs::read(&path).unwrap();
     let tar = tar_of(&[("report.sqlite", &bytes)]);
     let names =
@@ -281,32 +270,30 @@ fn containers_change_nothing() {
 /// The program that was started says its rank in its environment; several processes are not it.
 #[test]
 fn an_only_process_may_say_its_rank() {
-    let folder = TempDir::new().unwrap();
     let environment = |to: &Connection| {
         for value in ["RANK=\"3\"", "WORLD_SIZE=\"8\""] {
             let sql = "INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT_VARIABLE', ?1)";
             to.execute(sql, [value]).unwrap();
         }
     };
-    let ranks = |path: &Path| -> Vec<String> { loaded(path).store.header.into_iter().map(|field| field.key).collect() };
-    let one = export(&folder, "one.sqlite", |to| {
+    let ranks = |path: &str| -> Vec<String> { loaded(path).store.header.into_iter().map(|field| field.key).collect() };
+    let (_folder, one) = report(|to| {
         environment(to);
         kernel(to, (100, 200, 0, 7, 1, 100, 1, None, None));
     });
     assert_eq!(ranks(&one), ["distributedInfo.rank", "distributedInfo.world_size"]);
-    let two = export(&folder, "two.sqlite", |to| {
+    let (_folder, two) = report(|to| {
         environment(to);
         two_processes(to);
     });
     assert_eq!(ranks(&two), Vec::<String>::new());
-    has(&stderr(&run(&["ranks", two.to_str().unwrap()])), "pid100: neither its header");
+    has(&stderr(&run(&["ranks", &two])), "pid100: neither its header");
 }
 
 /// That is what Nsight Systems records by default. It is what the GPU did, and its name says what to do.
 #[test]
 fn a_graph_may_be_recorded_as_a_whole() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", |to| {
+    let (_folder, path) = report(|to| {
         to.execute_batch(
             "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT, deviceId INT, streamId INT, correlationId INT,
                globalPid INT, graphId INT)",
@@ -316,27 +303,23 @@ fn a_graph_may_be_recorded_as_a_whole() {
         to.execute(sql, [global(100, 0)]).unwrap();
         call(to, (60, 70, global(100, 100), 5, 7, None));
     });
-    let output = run(&["sql", path.to_str().unwrap(), "--query", "kernels", "--format", "csv"]);
+    let output = run(&["sql", &path, "--query", "kernels", "--format", "csv"]);
     has(&stdout(&output), ",300,1,300.0,300.0,300,300,");
     has(&stdout(&output), "CUDA graph, recorded as a whole");
-    let none = ended(&[path.to_str().unwrap()], 3);
-    assert!(stdout(&none).contains("--cuda-graph-trace=node"), "{}{}", stdout(&none), stderr(&none));
+    has(&stdout(&ended(&[&path], 3)), "--cuda-graph-trace=node");
 }
 
 /// In a container the only process may be number 1, and so may be its GPU.
 #[test]
 fn a_gpu_is_not_the_process_with_its_number() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", |to| {
+    let (_folder, path) = report(|to| {
         range(to, (50, Some(300), 59, Some("step"), None, global(1, 1), 0));
         call(to, (60, 70, global(1, 1), 5, 3, None));
         kernel(to, (100, 200, 1, 1, 5, 1, 1, None, None));
     });
     let store = loaded(&path).store;
-    let kernel = store.kernels[0];
-    let call = store.runtime_calls[0];
-    assert_ne!(store.process_of(kernel), store.process_of(call));
-    assert_eq!(sorted_stacks(&run_json(&[path.to_str().unwrap()])), [["step", "cudaLaunchKernelExC"]]);
+    assert_ne!(store.process_of(store.kernels[0]), store.process_of(store.runtime_calls[0]));
+    assert_eq!(sorted_stacks(&run_json(&[&path])), [["step", "cudaLaunchKernelExC"]]);
 }
 
 /// In binary by their schema, or in JSON, which has the names itself. A wrong length, an unknown schema, too few bytes, and JSON that is
@@ -350,8 +333,7 @@ fn payloads_become_arguments() {
     let payload =
         [&0xa1b2_c3d4_e5f6_0718_u64.to_le_bytes()[..], &4096_u64.to_le_bytes(), &[2, 0, 0, 0], &[0xff; 4]].concat();
     let json = r#"{"NCCL communicator ID": 18, "Message size [bytes]": 64, "x": [1], "half": 0.5, "none": null}"#;
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", |to| {
+    let (_folder, path) = report(|to| {
         let sql =
             "CREATE TABLE NVTX_PAYLOAD_ENUM_ENTRIES (domainId INTEGER, schemaId INTEGER, name TEXT, value INTEGER);
                    INSERT INTO NVTX_PAYLOAD_ENUM_ENTRIES VALUES (1, (1 << 24) + 16, 'Max', 2);
@@ -379,75 +361,56 @@ fn payloads_become_arguments() {
     let mut found: Vec<Vec<String>> = store.slices.ids().map(|slice| args(&store, slice)).collect();
     found.iter_mut().for_each(|rows| rows.sort());
     let row = |key: &str, value: &str| format!("args.{key} args.{key} {value}");
-    let domain = row("domain", r#""NCCL""#);
-    assert_eq!(
-        found[0],
-        [
-            row("Message size [bytes]", "Int(4096)"),
-            row("NCCL communicator ID", r#""0xa1b2c3d4e5f60718""#),
-            row("Peer rank", "Int(-1)"),
-            row("Reduction operation", r#""Max""#),
-            domain.clone(),
-        ]
-    );
-    assert_eq!(
-        found[1],
-        [
-            row("Message size [bytes]", "Int(64)"),
-            row("NCCL communicator ID", r#""0x12""#),
-            domain.clone(),
-            row("half", "Real(0.5)"),
-            row("x", r#""[1]""#),
-        ]
-    );
+    let [size, communicator] = ["Message size [bytes]", "NCCL communicator ID"];
+    let domain = ("domain", r#""NCCL""#);
+    let of_binary = [
+        (size, "Int(4096)"),
+        (communicator, r#""0xa1b2c3d4e5f60718""#),
+        ("Peer rank", "Int(-1)"),
+        ("Reduction operation", r#""Max""#),
+        domain,
+    ];
+    let of_json = [(size, "Int(64)"), (communicator, r#""0x12""#), domain, ("half", "Real(0.5)"), ("x", r#""[1]""#)];
+    for (found, want) in found.iter().zip([of_binary, of_json]) {
+        assert_eq!(*found, want.map(|(key, value)| row(key, value)));
+    }
     assert_eq!(found[2].len(), 2, "one field fits");
-    assert!(found[3..].iter().all(|args| *args == [domain.clone()]));
+    assert!(found[3..].iter().all(|args| *args == [row(domain.0, domain.1)]));
     assert_eq!((found.len(), store.damage.get(Damage::PayloadNotExported).count), (8, 5));
 }
 
 /// Rows that are nonsense are counted, and the rest is read.
 #[test]
 fn nonsense_is_left_out() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", |to| {
+    let (_folder, path) = report(|to| {
         kernel(to, (100, 200, 0, 7, 1, 100, 1, None, None));
         kernel(to, (300, 250, 0, 7, 2, 100, 1, None, None));
         kernel(to, (0, 0, 0, 7, 3, 100, 1, None, None));
-        to.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (end, globalPid) VALUES (5, ?1)", [global(100, 0)]).unwrap();
-        to.execute(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, globalPid) VALUES (5, 'x', ?1)",
-            [global(100, 0)],
-        )
-        .unwrap();
+        for values in ["(end, globalPid) VALUES (5, ?1)", "(start, end, globalPid) VALUES (5, 'x', ?1)"] {
+            to.execute(&format!("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL {values}"), [global(100, 0)]).unwrap();
+        }
         // It was open at the end, which is no damage.
         range(to, (50, None, 59, Some("open"), None, global(100, 100), 0));
         call(to, (60, 70, global(100, 100), 1, 3, None));
     });
     let store = loaded(&path).store;
-    let count = |kind| store.damage.get(kind).count;
-    assert_eq!(count(Damage::NegativeDuration), 1);
-    assert_eq!(count(Damage::EventWithoutTimestamp), 2);
-    assert_eq!(count(Damage::InvalidDuration), 1);
-    assert_eq!(store.kernels.len(), 1);
-    let output = run_json(&[path.to_str().unwrap()]);
+    let kinds = [Damage::NegativeDuration, Damage::EventWithoutTimestamp, Damage::InvalidDuration];
+    assert_eq!((kinds.map(|kind| store.damage.get(kind).count), store.kernels.len()), ([1, 2, 1], 1));
+    let output = run_json(&[&path]);
     assert_eq!(sorted_stacks(&output), [["open", "cudaLaunchKernelExC"]]);
     has(&stderr(&output), "Left out: slices of negative duration: 1\n");
-    assert_eq!(run(&[path.to_str().unwrap(), "--strict"]).status.code(), Some(1));
+    ended(&[&path, "--strict"], 1);
 }
 
 /// An export of one process does not need to say which it is; of several each row does.
 #[test]
 fn rows_of_no_process() {
-    let folder = TempDir::new().unwrap();
-    let nameless = |to: &Connection| {
-        for at in [200, 300] {
-            let sql = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, demangledName) VALUES (?1, ?1 + 5, 1)";
-            to.execute(sql, [at]).unwrap();
-        }
-    };
     for (processes, kernels, lost) in [(0, 2, 0), (1, 3, 0), (2, 2, 2)] {
-        let path = export(&folder, &format!("{processes}.sqlite"), |to| {
-            nameless(to);
+        let (_folder, path) = report(|to| {
+            for at in [200, 300] {
+                let sql = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, demangledName) VALUES (?1, ?1 + 5, 1)";
+                to.execute(sql, [at]).unwrap();
+            }
             (0..processes).for_each(|pid| kernel(to, (100, 150, 0, 7, 1, 100 + pid, 1, None, None)));
         });
         let store = loaded(&path).store;
@@ -501,7 +464,7 @@ fn hostile_databases_take_no_longer() {
     let path = export(&folder, "processes.sqlite", |to| {
         (0..2_000).for_each(|pid| kernel(to, (100, 150, 0, 7, 1, 100 + pid, 1, None, None)));
     });
-    assert!(message(&path).contains("it names 2000 processes, more than 1024"), "{}", message(&path));
+    has(&message(&path), "it names 2000 processes, more than 1024");
     assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
 }
 
@@ -509,8 +472,7 @@ fn hostile_databases_take_no_longer() {
 #[test]
 fn a_tree_of_pages_that_never_ends() {
     const PAGE: usize = 4096;
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", |to| {
+    let (_folder, path) = report(|to| {
         for at in 0..2_000 {
             kernel(to, (at * 10, at * 10 + 5, 0, 7, at, 100 + at % 2, 1, None, None));
         }
@@ -532,7 +494,7 @@ fn a_tree_of_pages_that_never_ends() {
         bytes[(own - 1) * PAGE..own * PAGE].copy_from_slice(&inner);
     }
     std::fs::write(&path, bytes).unwrap();
-    assert!(message(&path).contains("CUPTI_ACTIVITY_KIND_KERNEL has more rows than the file has bytes"));
+    has(&message(&path), "CUPTI_ACTIVITY_KIND_KERNEL has more rows than the file has bytes");
 }
 
 /// Older exports have fewer tables and columns.
@@ -556,7 +518,7 @@ fn what_is_absent_is_absent() {
     assert_eq!(loaded(&path).store.slices.ts(loaded(&path).store.kernels[0]), Ns(100));
 }
 
-fn message(path: &Path) -> String {
+fn message(path: impl AsRef<Path>) -> String {
     load(path, LoadOptions::default(), |_| {}).unwrap_err().to_string()
 }
 
@@ -567,13 +529,11 @@ fn other_databases_are_refused() {
     let connection = Connection::open(&other).unwrap();
     connection.execute_batch("CREATE TABLE bookmarks (url TEXT)").unwrap();
     connection.close().unwrap();
-    let what = "this is an SQLite database, but not an export of Nsight Systems: it has no table StringIds";
-    assert!(message(&other).contains(what), "{}", message(&other));
+    has(&message(&other), "this is an SQLite database, but not an export of Nsight Systems: it has no table StringIds");
     let ours = folder.path().join("ours.sqlite");
     stderr_of(&["export", &testdata("costs.json"), "--sqlite", ours.to_str().unwrap()], 0);
-    assert!(message(&ours).contains("that nccl-stacks exported"), "{}", message(&ours));
-    let empty = export(&folder, "empty.sqlite", |_| {});
-    assert!(message(&empty).contains("neither GPU work nor NVTX ranges"), "{}", message(&empty));
+    has(&message(&ours), "that nccl-stacks exported");
+    has(&message(report(|_| {}).1), "neither GPU work nor NVTX ranges");
     // In an archive it is a file that is no trace.
     let archive = folder.path().join("all.tar");
     std::fs::write(&archive, tar_of(&[("other.sqlite", &std::fs::read(&other).unwrap())])).unwrap();
@@ -584,8 +544,7 @@ fn other_databases_are_refused() {
 /// A view could go on for ever.
 #[test]
 fn views_are_not_read() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", |to| {
+    let (_folder, path) = report(|to| {
         to.execute_batch(
             "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL;
              CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n (start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM n)
@@ -601,8 +560,7 @@ fn views_are_not_read() {
 /// Cut off anywhere, and overwritten anywhere: an error or an answer, and a message that names the file.
 #[test]
 fn damaged_databases_are_refused() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", |to| {
+    let (folder, path) = report(|to| {
         for at in 0..2_000 {
             kernel(to, (at * 10, at * 10 + 5, 0, 7, at, 100, 1, None, None));
         }
@@ -648,19 +606,16 @@ fn damaged_databases_are_refused() {
 
 #[test]
 fn commands_that_copy_events_refuse() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", two_processes);
-    let (path, out) = (path.to_str().unwrap(), folder.path().join("out.json"));
+    let (folder, path) = report(two_processes);
+    let out = folder.path().join("out.json");
     let out = out.to_str().unwrap();
-    let repaired = run(&["repair", path, "-o", out]);
-    let what = "this is an export of Nsight Systems; only JSON can be repaired";
-    has(&stderr(&repaired), what);
-    let cut = run(&["export", path, "--trace", out]);
-    let what = "a window of an export of Nsight Systems cannot be written as a trace";
-    has(&stderr(&cut), what);
-    let limited = run(&[path, "--max-bytes", "1k"]);
-    has(&stderr(&limited), "more than 1024 bytes of text");
-    assert!([repaired, cut, limited].iter().all(|output| output.status.code() != Some(0)));
+    for (args, code, why) in [
+        (&["repair", &path, "-o", out][..], 1, "this is an export of Nsight Systems; only JSON can be repaired"),
+        (&["export", &path, "--trace", out], 2, "a window of an export of Nsight Systems cannot be written as a trace"),
+        (&[&path, "--max-bytes", "1k"], 1, "more than 1024 bytes of text"),
+    ] {
+        refused(args, code, why);
+    }
 }
 
 /// Name, count, sum, least and most of kernels.
@@ -706,18 +661,15 @@ fn a_real_export() {
 /// Nothing in an export says which rank a process is: SQL's tables of ranks and the page take it from `--rank`.
 #[test]
 fn ranks_of_processes_are_given() {
-    let folder = TempDir::new().unwrap();
-    let path = export(&folder, "report.sqlite", two_processes);
-    let (path, page) = (path.to_str().unwrap(), folder.path().join("page.html"));
+    let (folder, path) = report(two_processes);
+    let page = folder.path().join("page.html");
     let query = "SELECT rank, trace FROM rank ORDER BY rank";
-    refused(&["sql", path, query], 1, "--rank RANK=TRACE says which rank a trace is");
+    refused(&["sql", &path, query], 1, "--rank RANK=TRACE says which rank a trace is");
     let given = ["--rank", "3=pid100", "--rank", "1=pid200"];
-    let known = run(&[&["sql", path], &given[..], &[query]].concat());
-    assert_eq!(stdout(&known), "\"rank\",\"trace\"\n1,\"pid200\"\n3,\"pid100\"\n", "{}", stderr(&known));
-    has(
-        &stderr(&run(&["sql", path, "--rank", "0=pid300", query])),
-        "--rank 0=pid300: no such trace is among those given",
-    );
-    stderr_of(&[&["report", path, "-o", page.to_str().unwrap()], &given[..]].concat(), 0);
+    let known = stdout_of(&[&["sql", &path], &given[..], &[query]].concat());
+    assert_eq!(known, "\"rank\",\"trace\"\n1,\"pid200\"\n3,\"pid100\"\n");
+    let unknown = stderr(&run(&["sql", &path, "--rank", "0=pid300", query]));
+    has(&unknown, "--rank 0=pid300: no such trace is among those given");
+    stderr_of(&[&["report", &path, "-o", page.to_str().unwrap()], &given[..]].concat(), 0);
     assert!(std::fs::read_to_string(page).unwrap().contains("pid200"));
 }

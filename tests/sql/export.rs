@@ -1,12 +1,12 @@
 //! `nccl-stacks export`: the files hold what was read, and other programs can read them.
 
-use crate::support::random::is_long;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::program::{has, refused, run, scratch, stderr, stderr_of, stdout, testdata, trace_of};
+use crate::support::events::{slice, tied};
+use crate::support::program::{ended, has, refused, run, scratch, stderr, stderr_of, stdout, testdata, trace_of};
+use crate::support::random::is_long;
 use crate::support::{read_text, shared};
 use nccl_stacks::damage::{Cost, Damage};
 use nccl_stacks::id::SliceId;
@@ -137,7 +137,7 @@ fn a_database_has_its_application_id_and_indexes() {
     let (folder, _) = scratch("x", b"");
     let file = folder.path().join("trace.db");
     let file = file.to_str().unwrap();
-    assert_eq!(run(&["export", &testdata("evidence.json"), "--sqlite", file]).status.code(), Some(0));
+    ended(&["export", &testdata("evidence.json"), "--sqlite", file], 0);
     let plain = Connection::open(file).unwrap();
     let number = |sql: &str| plain.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(number("PRAGMA application_id"), 0x6e63_636c);
@@ -154,11 +154,9 @@ fn a_database_has_its_application_id_and_indexes() {
     ] {
         assert_eq!(plan(&format!("SELECT * FROM slice WHERE {condition}")), want);
     }
-    let shown: Vec<String> = {
-        let statement = plain.prepare("SELECT * FROM slices").unwrap();
-        statement.column_names().map(str::to_owned).collect()
-    };
-    assert_eq!((shown.len(), shown.last().map(String::as_str)), (15, Some("slice_id")), "hidden columns stay hidden");
+    let statement = plain.prepare("SELECT * FROM slices").unwrap();
+    let names: Vec<&str> = statement.column_names().collect();
+    assert_eq!((names.len(), names.last()), (15, Some(&"slice_id")), "hidden columns stay hidden");
 }
 
 #[test]
@@ -182,7 +180,7 @@ fn a_file_is_replaced_whole_or_not_at_all() {
         assert!(matches!(output.status.code(), Some(1 | 2)), "{args:?}");
         assert_eq!(std::fs::read(&file).unwrap(), b"old");
     }
-    assert_eq!(run(&["export", &trace, "--sqlite", &file]).status.code(), Some(0));
+    ended(&["export", &trace, "--sqlite", &file], 0);
     assert!(std::fs::read(&file).unwrap().starts_with(b"SQLite format 3\0"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
 }
@@ -199,12 +197,12 @@ impl Cut {
     fn new(trace: &str, flags: &[&str]) -> Cut {
         let (folder, path) = scratch("cut.json.gz", b"");
         let output = run(&[&["export", trace, "--trace", &path], flags].concat());
-        let is_unknown = stderr(&output).contains("Lost in all: unknown");
-        let code = if is_unknown { 6 } else { 0 };
-        assert_eq!(output.status.code(), Some(code), "{trace} {flags:?}: {}", stderr(&output));
+        let notes = stderr(&output);
+        let code = if notes.contains("Lost in all: unknown") { 6 } else { 0 };
+        assert_eq!(output.status.code(), Some(code), "{trace} {flags:?}: {notes}");
         let text = read_text(Path::new(&path));
         let json = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{trace} {flags:?}: {e}"));
-        Cut { folder, notes: stderr(&output), text, json }
+        Cut { folder, notes, text, json }
     }
 
     fn path(&self) -> String {
@@ -300,20 +298,15 @@ fn check_marks(cut: &Cut) {
     let is_slice = |event: &&serde_json::Value| event["ph"] == "X";
     let key = |event: &serde_json::Value| ["name", "pid", "ts", "dur"].map(|key| event[key].to_string());
     let (marks, marked) = (cut.marks(), cut.marked());
-    let sorted = |mut keys: Vec<[String; 4]>| {
-        keys.sort();
-        keys
-    };
-    let slices: Vec<_> = marks.iter().copied().filter(is_slice).collect();
     let named = |event: &serde_json::Value| {
-        let [name, rest @ ..] = key(event);
-        let [pid, ts, dur] = rest;
+        let [name, pid, ts, dur] = key(event);
         [name.replacen('"', "\"match: ", 1), pid, ts, dur]
     };
-    assert_eq!(
-        sorted(slices.iter().map(|event| key(event)).collect()),
-        sorted(marked.iter().map(|event| named(event)).collect())
-    );
+    let mut slices: Vec<_> = marks.iter().copied().filter(is_slice).map(key).collect();
+    let mut want: Vec<_> = marked.into_iter().map(named).collect();
+    slices.sort();
+    want.sort();
+    assert_eq!(slices, want);
     let tid = |event: &serde_json::Value| event["tid"].as_i64();
     let of_marks: BTreeSet<_> = marks.iter().map(|event| tid(event).unwrap()).collect();
     let others = cut.events().iter().filter(|event| event["cat"] != "nccl-stacks");
@@ -352,11 +345,8 @@ fn a_cut_answers_as_the_whole_trace() {
     for (number, name) in traces.iter().enumerate() {
         check_cuts(number, &testdata(name), &[]);
     }
-    check_cuts(
-        0,
-        &testdata("replay/trace.json"),
-        &["--capture-trace", &testdata("replay/capture_traces/capture.json")],
-    );
+    let capture = testdata("replay/capture_traces/capture.json");
+    check_cuts(0, &testdata("replay/trace.json"), &["--capture-trace", &capture]);
 }
 
 #[test]
@@ -377,27 +367,20 @@ fn cuts_of_real_traces_answer_as_the_whole_trace() {
 /// is not called idle there.
 #[test]
 fn a_cut_has_what_runs_between_the_kernels_of_its_window() {
-    let tied = |name: &str, on: (u32, u32), ts: u32, dur: u32, id: u32| {
-        let kind = if on.0 == 0 { "kernel" } else { "cuda_runtime" };
-        format!(
-            r#""ph":"X","cat":"{kind}","name":"{name}","pid":{},"tid":{},"ts":{ts},"dur":{dur},"args":{{"correlation":{id}}}"#,
-            on.0, on.1
-        )
-    };
+    let call = |ts: u32, id: u32| tied("cuda_runtime", "cudaLaunchKernel", (1, 1), ts, 5, id);
     const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
     let (_folder, trace) = trace_of(&[
-        tied("cudaLaunchKernel", (1, 1), 0, 5, 1),
-        r#""ph":"X","cat":"user_annotation","name":"second","pid":1,"tid":1,"ts":100,"dur":50"#.to_owned(),
-        tied("cudaLaunchKernel", (1, 1), 110, 5, 2),
-        tied("cudaLaunchKernel", (1, 1), 120, 5, 3),
-        tied(REDUCE, (0, 7), 200, 100, 2),
-        tied("gemm", (0, 8), 400, 500, 1),
-        tied(REDUCE, (0, 7), 1_000, 100, 3),
+        call(0, 1),
+        slice("user_annotation", "second", (1, 1), 100, 50),
+        call(110, 2),
+        call(120, 3),
+        tied("kernel", REDUCE, (0, 7), 200, 100, 2),
+        tied("kernel", "gemm", (0, 8), 400, 500, 1),
+        tied("kernel", REDUCE, (0, 7), 1_000, 100, 3),
     ]);
     let cut = check_cut(&trace, &["--function-name", "second"], &[]);
-    assert!(cut.text.contains("gemm"), "{}", cut.text);
-    let text = stdout(&run(&[&cut.path(), "--function-name", "second"]));
-    assert!(text.contains("GPU busy with any work 77.8 %"), "{text}");
+    has(&cut.text, "gemm");
+    has(&stdout(&run(&[&cut.path(), "--function-name", "second"])), "GPU busy with any work 77.8 %");
 }
 
 /// An event as text, without what is added to those that match.
@@ -423,13 +406,11 @@ fn a_cut_is_a_copy() {
     let cut = Cut::new(&trace, &flags);
     // 916.7 µs from 3412907118220506 ns on, and the 8 all-reduces that the README shows for them.
     let (start, end) = (3_412_907_118_220.506, 3_412_907_119_137.201);
-    assert!(cut.notes.contains("(--start-ts 3412907118220506 --duration 916695)"), "{}", cut.notes);
-    assert!(cut.notes.contains(" of 2,403 events, 8 kernels marked"), "{}", cut.notes);
+    has(&cut.notes, "(--start-ts 3412907118220506 --duration 916695)");
+    has(&cut.notes, " of 2,403 events, 8 kernels marked");
     assert_eq!(cut.marked().len(), 8);
-    assert_eq!(cut.events().len() - cut.marks().len(), {
-        let kept = note(&cut.notes, "Cut: ").unwrap().split(' ').next().unwrap();
-        kept.replace(',', "").parse::<usize>().unwrap()
-    });
+    let kept = note(&cut.notes, "Cut: ").unwrap().split(' ').next().unwrap().replace(',', "");
+    assert_eq!((cut.events().len() - cut.marks().len()).to_string(), kept);
     // The header, and all events but those that match, are unchanged in the file.
     for (key, value) in whole.iter().filter(|(key, _)| *key != "traceEvents") {
         assert_eq!(cut.json.get(key), Some(value), "{key}");
@@ -450,19 +431,15 @@ fn a_cut_is_a_copy() {
     for line in cut.text.lines().filter(|line| !line.contains("nccl-stacks")) {
         assert!(whole_text.contains(line), "{line}");
     }
-    let mut overlapping = 0;
-    for event in whole["traceEvents"].as_array().unwrap() {
-        let is_kept = kept.contains(&unmarked(event));
-        match (event["ph"].as_str(), event["ts"].as_f64(), event["dur"].as_f64()) {
-            (Some("M"), ..) => assert!(is_kept, "{event}"),
-            (Some("X"), Some(ts), Some(dur)) if ts < end && ts + dur > start => {
-                overlapping += 1;
-                assert!(is_kept, "{event}");
-            }
-            _ => {}
-        }
+    let overlaps = |event: &&serde_json::Value| match (event["ts"].as_f64(), event["dur"].as_f64()) {
+        (Some(ts), Some(dur)) if event["ph"] == "X" => ts < end && ts + dur > start,
+        _ => false,
+    };
+    let events = whole["traceEvents"].as_array().unwrap();
+    for event in events.iter().filter(|event| event["ph"] == "M" || overlaps(event)) {
+        assert!(kept.contains(&unmarked(event)), "{event}");
     }
-    assert!(overlapping > 100);
+    assert!(events.iter().filter(overlaps).count() > 100);
     assert!(cut.events().len() < whole["traceEvents"].as_array().unwrap().len() / 2);
 }
 
@@ -499,19 +476,9 @@ fn events_that_belong_to_the_window_are_kept() {
         let of_phase = cut.events().iter().filter(|event| event["ph"] == phase && event["cat"] != "nccl-stacks");
         of_phase.map(|event| event["name"].as_str().unwrap_or("-")).collect::<Vec<_>>()
     };
-    assert_eq!(
-        names("X"),
-        [
-            // The first slice of the process's main thread, which makes it the main thread.
-            "before",
-            "caller of early",
-            "early launch",
-            "nccl over the edge",
-            "launch",
-            "nccl late",
-            "copy"
-        ]
-    );
+    // The first is the first slice of the process's main thread, which makes it the main thread.
+    let slices = ["before", "caller of early", "early launch", "nccl over the edge", "launch", "nccl late", "copy"];
+    assert_eq!(names("X"), slices);
     assert_eq!((names("B"), names("E"), names("C")), (vec!["open"], vec!["-"], vec!["counter in"]));
     assert_eq!((names("s").len(), names("f").len(), names("i").len(), names("M").len()), (1, 1, 1, 1));
     let matched: Vec<_> = cut.marked().iter().map(|event| event["name"].as_str().unwrap()).collect();
@@ -549,16 +516,9 @@ fn marks_of_kernels_that_overlap_stay_apart() {
     check_marks(&cut);
     let marks: Vec<_> = cut.marks().iter().map(|e| (e["name"].as_str().unwrap(), e["tid"].as_i64().unwrap())).collect();
     let (first, second) = (1_000_000_001, 1_000_000_002);
-    assert_eq!(
-        marks,
-        [
-            ("thread_name", first),
-            ("match: nccl a", first),
-            ("thread_name", second),
-            ("match: nccl b", second),
-            ("match: nccl c", first)
-        ]
-    );
+    let of_second = [("thread_name", second), ("match: nccl b", second)];
+    let want = [&[("thread_name", first), ("match: nccl a", first)], &of_second[..], &[("match: nccl c", first)]];
+    assert_eq!(marks, want.concat());
     let names: Vec<_> = cut.marks().iter().filter_map(|event| event["args"]["name"].as_str()).collect();
     assert_eq!(names, ["matched kernels on stream 7", "matched kernels on stream 7 (2)"]);
 }
@@ -577,11 +537,10 @@ fn a_damaged_trace_is_exported_undamaged() {
         let (_folder, trace) = scratch("cut_off.json.gz", &whole[..length]);
         let cut = Cut::new(&trace, &[]);
         assert!(cut.events().len() > 100, "{length}");
-        assert!(cut.notes.contains("Left out: the rest of a file that is cut off"), "{}", cut.notes);
+        has(&cut.notes, "Left out: the rest of a file that is cut off");
     }
-    let nan = r#""ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":7,"ts":10,"dur":20,"args":{"warps per SM":inf}"#;
-    let (_folder, trace) =
-        trace_of(&[nan, r#""ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":7,"ts":40,"dur":20"#]);
+    let inf = slice("kernel", "nccl", (0, 7), 10, 20) + r#","args":{"warps per SM":inf}"#;
+    let (_folder, trace) = trace_of(&[inf, slice("kernel", "nccl", (0, 7), 40, 20)]);
     let cut = Cut::new(&trace, &[]);
     // `inf` is no JSON; it becomes text.
     assert_eq!(cut.marked().len(), 2);
@@ -607,17 +566,12 @@ fn export_errors_come_before_anything_is_read() {
         assert!(!said.contains("Trace loaded"), "{args:?}");
     }
     let (folder, _) = scratch("x", b"");
-    let [database, cut] = ["a.db", "b.json.gz"].map(|name| folder.path().join(name));
-    stderr_of(&["export", &trace, "--sqlite", database.to_str().unwrap(), "--trace", cut.to_str().unwrap()], 0);
-    assert!(database.is_file() && cut.is_file());
-    let outside = folder.path().join("outside.json.gz");
-    let window = ["--start-ts", "9s", "--duration", "1us"];
-    refused(
-        &[&["export", &trace, "--trace", outside.to_str().unwrap()], &window[..]].concat(),
-        3,
-        "the window lies outside of the trace, which goes from ",
-    );
-    assert!(!outside.exists());
+    let [database, cut, outside] =
+        ["a.db", "b.json.gz", "c.json.gz"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    stderr_of(&["export", &trace, "--sqlite", &database, "--trace", &cut], 0);
+    let window = ["export", &trace, "--trace", &outside, "--start-ts", "9s", "--duration", "1us"];
+    refused(&window, 3, "the window lies outside of the trace, which goes from ");
+    assert_eq!([database, cut, outside].map(|path| Path::new(&path).is_file()), [true, true, false]);
     let nothing = Cut::new(&trace, &["--kernel-name", "no such kernel"]);
     has(&nothing.notes, "no such kernel lies in the window, so that nothing is marked");
 }
@@ -648,22 +602,18 @@ fn slices_that_overlap_are_on_lanes() {
         let path = path.to_str().unwrap();
         stderr_of(&[&["export", &trace, "--trace", path], more].concat(), 0);
         let cut: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        let slices: Vec<(String, f64, f64)> = cut["traceEvents"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|event| event["ph"] == "X")
-            .map(|event| {
-                let (ts, dur) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
-                (format!("{} {}", event["pid"], event["tid"]), ts, ts + dur)
-            })
-            .collect();
+        let events = cut["traceEvents"].as_array().unwrap();
+        let of_event = |event: &serde_json::Value| {
+            let (ts, dur) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
+            (format!("{} {}", event["pid"], event["tid"]), ts, ts + dur)
+        };
+        let slices: Vec<_> = events.iter().filter(|event| event["ph"] == "X").map(of_event).collect();
         let overlaps = |(thread, start, end): &&(String, f64, f64)| {
             slices.iter().any(|(other, from, to)| other == thread && from < start && start < to && to < end)
         };
         assert_eq!(slices.iter().filter(overlaps).count(), overlapping, "{more:?}");
         let marked = |event: &&serde_json::Value| event["args"]["nccl-stacks"] == "match";
-        kernels.push(cut["traceEvents"].as_array().unwrap().iter().filter(marked).count());
+        kernels.push(events.iter().filter(marked).count());
         let stacks = |path: &str| stdout(&run(&["--format", "script", path]));
         assert_eq!(stacks(path), stacks(&trace), "{more:?}");
     }
@@ -673,11 +623,8 @@ fn slices_that_overlap_are_on_lanes() {
 #[cfg(not(feature = "parquet"))]
 #[test]
 fn a_build_without_parquet_reports_that() {
-    refused(
-        &["export", &testdata("evidence.json"), "--parquet", "/no/such/folder"],
-        2,
-        "this build was made without Parquet; `cargo install",
-    );
+    let args = ["export", &testdata("evidence.json"), "--parquet", "/no/such/folder"];
+    refused(&args, 2, "this build was made without Parquet; `cargo install");
 }
 
 #[cfg(feature = "parquet")]
@@ -737,19 +684,16 @@ mod parquet_files {
 
     #[test]
     fn a_row_is_where_it_was_put() {
-        let (folder, trace) = trace_of(&[
-            r#""ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":7,"ts":1.5,"dur":2,"args":{"correlation":9,"x":[0.5,true]}"#,
-        ]);
+        let args = r#","args":{"correlation":9,"x":[0.5,true]}"#;
+        let (folder, trace) = trace_of(&[slice("kernel", "nccl", (0, 7), 1.5, 2) + args]);
         let tables = folder.path().join("tables");
         std::fs::create_dir(&tables).unwrap();
         stderr_of(&["export", &trace, "--parquet", tables.to_str().unwrap()], 0);
         let slice = lines(&tables.join("slice.parquet"));
         assert_eq!(slice.len(), 2);
         assert!(slice[1].starts_with("0|1500|2000|0|kernel|nccl|0|NULL|0|NULL"), "{}", slice[1]);
-        assert_eq!(
-            lines(&tables.join("args.parquet"))[2..],
-            ["1|0|args.x|args.x[0]|NULL|NULL|0.5|real|0.5", "2|0|args.x|args.x[1]|1|NULL|NULL|bool|true"]
-        );
+        let args = ["1|0|args.x|args.x[0]|NULL|NULL|0.5|real|0.5", "2|0|args.x|args.x[1]|1|NULL|NULL|bool|true"];
+        assert_eq!(lines(&tables.join("args.parquet"))[2..], args);
         let reader = SerializedFileReader::new(std::fs::File::open(tables.join("slice.parquet")).unwrap()).unwrap();
         let names =
             reader.metadata().row_group(0).columns().iter().find(|c| c.column_path().string() == "name").unwrap();

@@ -24,3 +24,15 @@ pub(crate) fn tied(
 ) -> String {
     format!(r#"{},"args":{{"correlation":{id}}}"#, slice(category, name, place, ts, dur))
 }
+
+/// A kernel on a GPU's stream, which it names.
+pub(crate) fn kernel(
+    name: impl Display,
+    (gpu, stream): (u32, u32),
+    ts: impl Display,
+    dur: impl Display,
+    id: impl Display,
+) -> String {
+    let args = format!(r#""correlation":{id},"device":{gpu},"stream":{stream}"#);
+    format!(r#"{},"args":{{{args}}}"#, slice("kernel", name, (gpu, stream), ts, dur))
+}
