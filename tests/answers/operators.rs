@@ -280,6 +280,14 @@ fn walk(path: &Path) -> (BTreeMap<String, Row>, Layouts) {
     };
     let has_arguments = |event: &&Value| event["args"]["Input type"].as_array().is_some_and(|list| !list.is_empty());
     let operators: Vec<&Value> = of(&["cpu_op"]).filter(has_arguments).collect();
+    // Found by thousands of kernels: looked up in the JSON once.
+    let places: Vec<_> = operators
+        .iter()
+        .map(|event| {
+            let start = ns(event, "ts");
+            (start, start + ns(event, "dur"), [&event["pid"], &event["tid"]], event["name"] == "record_param_comms")
+        })
+        .collect();
     let mut gpu = vec![0; operators.len()];
     let launches: BTreeMap<u64, &Value> = of(&["cuda_runtime", "cuda_driver"])
         .filter_map(|event| Some((event["args"]["correlation"].as_u64()?, event)))
@@ -287,16 +295,12 @@ fn walk(path: &Path) -> (BTreeMap<String, Row>, Layouts) {
     for kernel in of(&["kernel"]) {
         let Some(launch) = kernel["args"]["correlation"].as_u64().and_then(|id| launches.get(&id)) else { continue };
         let start = ns(launch, "ts");
-        let around = |event: &Value| {
-            event["tid"] == launch["tid"]
-                && event["pid"] == launch["pid"]
-                && event["name"] != "record_param_comms"
-                && ns(event, "ts") <= start
-                && start < ns(event, "ts") + ns(event, "dur")
+        let thread = [&launch["pid"], &launch["tid"]];
+        let around = |at: &usize| {
+            let (begin, end, of_thread, is_comms) = places[*at];
+            begin <= start && start < end && of_thread == thread && !is_comms
         };
-        let innermost =
-            (0..operators.len()).filter(|at| around(operators[*at])).max_by_key(|at| ns(operators[*at], "ts"));
-        if let Some(at) = innermost {
+        if let Some(at) = (0..operators.len()).filter(around).max_by_key(|at| places[*at].0) {
             gpu[at] += ns(kernel, "dur");
         }
     }

@@ -130,6 +130,8 @@ fn the_answers_of_the_script_less_its_errors() {
     let mut files: Vec<_> =
         std::fs::read_dir(shared.join("oracle")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
+    // The questions about a trace come one after the other.
+    let mut opened: Option<(String, Database)> = None;
     for file in files {
         let Some(name) = file.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".script.txt")) else {
             continue;
@@ -137,8 +139,12 @@ fn the_answers_of_the_script_less_its_errors() {
         let mut answer = parse_answer(&crate::support::read_text(&file));
         let under_graphs = without_known_errors(name, &mut answer.stacks);
         // The script's windows are on Perfetto's clock.
-        let database = open(&shared.join("traces").join(&answer.trace), TimeRule::Perfetto);
-        let mut ours = by_parent_id(&database, &answer.kernel, answer.window, answer.depth);
+        if opened.as_ref().is_none_or(|(trace, _)| *trace != answer.trace) {
+            let database = open(&shared.join("traces").join(&answer.trace), TimeRule::Perfetto);
+            opened = Some((answer.trace.clone(), database));
+        }
+        let database = &opened.as_ref().unwrap().1;
+        let mut ours = by_parent_id(database, &answer.kernel, answer.window, answer.depth);
         if under_graphs > 0 {
             let before: u64 = ours.values().sum();
             ours.retain(|frames, _| frames[0] != "cudaGraphLaunch");
@@ -147,7 +153,7 @@ fn the_answers_of_the_script_less_its_errors() {
         assert_eq!(ours, answer.stacks, "{name}");
         // `--format script` prints the same, but for marks of steps, which are no callers here, and an error of the script: it loses an annotation that overlaps the
         // function around it. Either has one caller more above.
-        let report = ask(&database, Some(&answer.kernel), answer.window);
+        let report = ask(database, Some(&answer.kernel), answer.window);
         let key = |frames: &[String]| {
             let is_lost = |frame: &str| {
                 frame == "DistributedDataParallel.forward"
@@ -329,29 +335,31 @@ fn twins_give_the_same_answer() {
     assert_eq!(original, stacks("lora-dev-script__sglang_tp4_F_decode_lora_compat_rank0"));
 }
 
-/// Four ranks, merged into one file as they are: correlation ids collide, and each kernel still has its own rank's launch.
+/// Ranks, merged into one file as they are: correlation ids collide, and each kernel still has its own rank's launch. By day two of four.
 #[test]
 fn ranks_merged_into_one_file_have_their_own_stacks() {
     let Some(shared) = crate::support::shared() else { return };
-    let (mut events, mut want) = (Vec::new(), BTreeMap::new());
+    let (mut events, mut want) = (String::new(), BTreeMap::new());
     let count = |stacks: &mut BTreeMap<Vec<String>, u64>, path: &Path| {
         let database = open(path, TimeRule::Exact);
         let report = ask(&database, Some("*"), Window::ALL);
         assert_eq!((report.coverage.uncertain, report.coverage.unattributed()), (0, 0), "{}", path.display());
         report.stacks.into_iter().for_each(|stack| *stacks.entry(stack.key.frames).or_default() += stack.count);
     };
-    for rank in 0..4 {
+    let ranks = if is_long() { 4 } else { 2 };
+    for rank in 0..ranks {
         let path = shared.join(format!("traces/lora-dev-script__sglang_tp4_A_mixed_rank{rank}.json.gz"));
         count(&mut want, &path);
-        let json: serde_json::Value = serde_json::from_str(&crate::support::read_text(&path)).unwrap();
-        let serde_json::Value::Object(mut json) = json else { panic!("no object") };
-        let Some(serde_json::Value::Array(of_rank)) = json.remove("traceEvents") else { panic!("no events") };
-        events.extend(of_rank);
+        let text = crate::support::read_text(&path);
+        // Its list of events, as it is: what comes after it has no list.
+        let list = text.find("\"traceEvents\": [").unwrap() + "\"traceEvents\": [".len()..text.rfind(']').unwrap();
+        let comma = if events.is_empty() { "" } else { "," };
+        events += &format!("{comma}{}", &text[list]);
     }
-    assert_eq!(want.values().sum::<u64>(), 12_364);
+    assert_eq!(want.values().sum::<u64>(), 3_091 * ranks);
     let folder = tempfile::tempdir().unwrap();
     let merged = folder.path().join("merged.json");
-    std::fs::write(&merged, serde_json::json!({ "traceEvents": events }).to_string()).unwrap();
+    std::fs::write(&merged, format!("{{\"traceEvents\": [{events}]}}")).unwrap();
     let mut got = BTreeMap::new();
     count(&mut got, &merged);
     assert!(got == want, "stacks differ from those of the ranks alone");

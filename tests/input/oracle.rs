@@ -144,18 +144,30 @@ fn packets_are_loaded_as_by_trace_processor() {
 /// Replaces every time in a trace by the double that Perfetto computes from it, rounded to ns, in exact decimals. The arithmetic
 /// is written here independently of the library. Counts the times that this moves; none moves further than 256 ns.
 fn rounded_as_perfetto_does(text: &str, moved: &mut u64) -> String {
-    let times = regex::Regex::new(r#"("(?:ts|dur)"\s*:\s*)(\d+)\.(\d+)"#).unwrap();
-    let rounded = times.replace_all(text, |found: &regex::Captures<'_>| {
-        let (whole, fraction) = (&found[2], &found[3]);
-        let micros = whole.parse::<i64>().unwrap() as f64
-            + fraction.parse::<i64>().unwrap() as f64 / 10f64.powi(fraction.len() as i32);
+    let mut rounded = String::with_capacity(text.len());
+    // A number ends at the next comma, or where the event or the line ends.
+    for piece in text.split_inclusive([',', '}', '\n']) {
+        let number = || {
+            let (key, number) = piece.rsplit_once(':')?;
+            let is_time = ["\"ts\"", "\"dur\""].iter().any(|time| key.trim_end().ends_with(time));
+            let digits = number.trim_end_matches([',', '}', '\n']).trim();
+            let (whole, fraction) = digits.split_once('.').filter(|_| is_time)?;
+            let parts = fraction.parse::<i64>().ok()?;
+            Some((key.len() + 1, whole.parse::<i64>().ok()?, fraction, parts))
+        };
+        let Some((at, whole, fraction, parts)) = number() else {
+            rounded += piece;
+            continue;
+        };
+        let micros = whole as f64 + parts as f64 / 10f64.powi(fraction.len() as i32);
         let nanos = if micros.fract() == 0.0 { micros as i64 * 1000 } else { (micros * 1000.0).round() as i64 };
-        let exact = whole.parse::<i64>().unwrap() * 1000 + format!("{fraction:0<3}")[..3].parse::<i64>().unwrap();
+        let exact = whole * 1000 + format!("{fraction:0<3}")[..3].parse::<i64>().unwrap();
         assert!((nanos - exact).abs() <= 256, "{whole}.{fraction}: {nanos}");
         *moved += u64::from(nanos != exact);
-        format!("{}{}.{:03}", &found[1], nanos / 1000, nanos % 1000)
-    });
-    rounded.into_owned()
+        let end = piece.trim_end_matches([',', '}', '\n']).len();
+        rounded += &format!("{}{}.{:03}{}", &piece[..at], nanos / 1000, nanos % 1000, &piece[end..]);
+    }
+    rounded
 }
 
 /// Every difference between the exact load of a trace and Perfetto must come from rounding times: with the times
@@ -166,8 +178,8 @@ fn exact_times_differ_by_rounding_alone() {
     let mut report = Vec::new();
     for (name, path) in &crate::support::real_traces(&shared) {
         let perfetto = load_with(path, TimeRule::Perfetto);
-        let exact = load_with(path, TimeRule::Exact);
         let mut moved = 0;
+        // Where none is moved, these are the times of the file.
         let text = rounded_as_perfetto_does(&crate::support::read_text(path), &mut moved);
         let input =
             nccl_stacks::input::from_reader(name.clone(), None, Box::new(std::io::Cursor::new(text.into_bytes())))
@@ -175,14 +187,11 @@ fn exact_times_differ_by_rounding_alone() {
         let options = LoadOptions { time: TimeRule::Exact, args: ArgsWanted::COLLECTIVES, ..LoadOptions::default() };
         let rounded = nccl_stacks::load::load_input(input, options, |_| {}).unwrap().store;
         let rows = |store: &Store| store.slices.ids().map(|slice| slice_row(store, slice)).collect::<Vec<_>>();
-        assert!(rows(&rounded) == rows(&perfetto), "{name}: slices");
+        assert!(rows(&rounded) == rows(&perfetto), "{name}: slices, with {moved} times moved");
         let ends = |store: &Store| (store.flows.slice_out.clone(), store.flows.slice_in.clone());
         assert!(ends(&rounded) == ends(&perfetto), "{name}: flows");
-        let differ = rows(&exact) != rows(&perfetto);
-        assert!(!differ || moved > 0, "{name}: differs, though no time was rounded");
         if moved > 0 {
-            let spilled = |store: &Store| store.damage.get(Damage::Spilled).count;
-            report.push(format!("{name}: {moved} times moved, spilled {} -> {}", spilled(&exact), spilled(&perfetto)));
+            report.push(format!("{name}: {moved} times moved, spilled {}", perfetto.damage.get(Damage::Spilled).count));
         }
     }
     println!("{}", report.join("\n"));

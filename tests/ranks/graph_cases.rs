@@ -327,8 +327,9 @@ fn what_is_said_of_some_ranks_holds_with_all() {
     let sets = [("A", SET_A), ("HPC", MERGED), ("param", PARAM), ("F", SET_F), ("J", SET_J)];
     for (name, pattern) in sets.into_iter().take(if is_long() { 5 } else { 3 }) {
         let set: Vec<_> = paths(&shared, pattern).iter().flat_map(|path| parts(path)).collect();
-        // Of eight ranks three of each four, which is enough to see.
-        let set = if set.len() > 6 { set[..6].to_vec() } else { set };
+        // Of eight ranks three of each four, and by day one of two, which is enough to see.
+        let most = if is_long() { 6 } else { 4 };
+        let set = if set.len() > most { set[..most].to_vec() } else { set };
         let Claims { claims, named, right, beyond } = claims(&set);
         println!(
             "{name}: {claims} findings, {named} named, {right} of them right, {beyond} savings are more with all ranks"

@@ -5,6 +5,7 @@
 pub(crate) mod events;
 pub(crate) mod facts;
 pub(crate) mod hostile;
+pub(crate) mod once;
 pub(crate) mod pack;
 pub(crate) mod packets;
 pub(crate) mod program;

@@ -73,11 +73,14 @@ pub(crate) fn rows(trace: &str, query: &str, more: &[&str]) -> Vec<serde_json::V
     if output.stdout.is_empty() { Vec::new() } else { serde_json::from_slice(&output.stdout).unwrap() }
 }
 
+/// The rows of an SQL query.
+pub(crate) fn rows_of(trace: &str, query: &str) -> Vec<serde_json::Value> {
+    json_of(&["sql", trace, query, "--format", "json", "--quiet"])
+}
+
 /// The only number of the only row of an SQL query.
 pub(crate) fn number(trace: &str, query: &str) -> i64 {
-    let output = run(&["sql", trace, query, "--format", "json", "--quiet"]);
-    let rows: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_slice(&output.stdout).unwrap();
-    rows[0].values().next().unwrap().as_i64().unwrap()
+    rows_of(trace, query)[0].as_object().unwrap().values().next().unwrap().as_i64().unwrap()
 }
 
 /// The same with the JSON answer, the most frequent stack first, for [`stacks`].
