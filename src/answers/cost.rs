@@ -1,6 +1,7 @@
 //! What kernels cost: how long they ran, how much of that time no computation hid, how long they waited to start.
 
 use std::iter::Sum;
+use std::ops::AddAssign;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -103,13 +104,6 @@ impl Totals {
         Totals { count: 1, gpu_time_ns: kernel.gpu_time, exposed_ns: kernel.exposed, critical: kernel.critical }
     }
 
-    pub fn add(&mut self, other: Totals) {
-        self.count += other.count;
-        self.gpu_time_ns += other.gpu_time_ns;
-        self.exposed_ns += other.exposed_ns;
-        self.critical = added(self.critical, other.critical);
-    }
-
     /// The mean duration, in ns; 0 without kernels.
     pub fn mean(&self) -> f64 {
         if self.count > 0 { self.gpu_time_ns.as_f64() / self.count as f64 } else { 0.0 }
@@ -127,12 +121,20 @@ impl Totals {
     }
 }
 
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Totals) {
+        self.count += other.count;
+        self.gpu_time_ns += other.gpu_time_ns;
+        self.exposed_ns += other.exposed_ns;
+        self.critical = added(self.critical, other.critical);
+    }
+}
+
 impl Sum for Totals {
     fn sum<I: Iterator<Item = Totals>>(all: I) -> Self {
-        all.fold(Totals::default(), |mut sum, totals| {
-            sum.add(totals);
-            sum
-        })
+        let mut sum = Totals::default();
+        all.for_each(|totals| sum += totals);
+        sum
     }
 }
 

@@ -22,11 +22,19 @@ pub mod stacks;
 pub mod time_sums;
 pub mod window;
 
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
 use crate::document::html::Command;
 use stacks::timeline::Timeline;
 
 /// With more traces than this, only the collectives are drawn, with a lane for each trace.
 pub const MOST_DRAWN: usize = 32;
+
+/// Adds sums to those of the same keys.
+fn add_up<K: Ord, V: Default + AddAssign>(sums: &mut BTreeMap<K, V>, others: BTreeMap<K, V>) {
+    others.into_iter().for_each(|(key, other)| *sums.entry(key).or_default() += other);
+}
 
 /// What a page shows besides its answer.
 #[derive(Debug, Clone, Default)]

@@ -65,7 +65,7 @@ fn reason(database: &Database, window: Window, reduction: &StackReduction) -> Re
     Ok(Missing::OtherKernels {
         kernels: kernels.iter().map(|kernel| kernel.count).sum(),
         elsewhere: reduction.kernels_in_trace,
-        possible: reduction.not_asked.possibly_communication.iter().map(|of| of.kernels).sum(),
+        possible: reduction.not_asked.possibly_communication.iter().map(|known| known.of.kernels).sum(),
         collectives: kernels.into_iter().filter(|kernel| is_of_a_family(&kernel.name)).collect(),
     })
 }

@@ -80,8 +80,8 @@ impl Trace {
     fn totals(&self) -> Totals {
         let report = self.report(StackOptions::default());
         let mut all = Totals::default();
-        report.stacks.iter().for_each(|stack| all.add(stack.totals()));
-        report.coverage.without_launch.values().for_each(|kernels| all.add(kernels.all));
+        report.stacks.iter().for_each(|stack| all += stack.totals());
+        report.coverage.without_launch.values().for_each(|kernels| all += kernels.all);
         all
     }
 }
@@ -106,7 +106,7 @@ fn adds_up(name: &str, path: &Path, by: &[&str]) -> bool {
         let tree = groups.tree();
         let roots = tree.iter().filter(|branch| branch.depth == 0);
         let mut all = Totals::default();
-        roots.for_each(|branch| all.add(branch.totals));
+        roots.for_each(|branch| all += branch.totals);
         assert_eq!(all, totals, "{name} by {keys}: the roots of the tree");
     }
     totals.count > 0

@@ -202,7 +202,7 @@ impl Diff {
                 if known.is_none() {
                     (change.key, change.headline, change.telling) = (stack.key, stack.headline, stack.telling);
                 }
-                known.get_or_insert_default().totals.add(totals);
+                known.get_or_insert_default().totals += totals;
             }
         }
         for change in changes.values_mut() {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
+use crate::answers::add_up;
 use crate::attribution::batches::Batches;
 use crate::attribution::call_tree::{CallTree, Climber};
 use crate::attribution::launches::{Evidence, Launched};
@@ -63,14 +64,10 @@ impl CollectiveInfo {
     /// Adds the collectives of the same stack in another trace.
     pub(super) fn add(&mut self, other: CollectiveInfo) {
         let CollectiveInfo { collectives, algorithms, protocols, dtypes, groups, bytes, moved, .. } = other;
-        for (known, others) in [
-            (&mut self.collectives, collectives),
-            (&mut self.algorithms, algorithms),
-            (&mut self.protocols, protocols),
-            (&mut self.dtypes, dtypes),
-        ] {
-            others.into_iter().for_each(|(value, kernels)| *known.entry(value).or_default() += kernels);
-        }
+        add_up(&mut self.collectives, collectives);
+        add_up(&mut self.algorithms, algorithms);
+        add_up(&mut self.protocols, protocols);
+        add_up(&mut self.dtypes, dtypes);
         for group in groups {
             let is_it =
                 |known: &&mut ProcessGroup| ProcessGroup { kernels: group.kernels, ..(*known).clone() } == group;
@@ -407,20 +404,5 @@ pub(super) mod stored {
     ) -> Result<CollectiveInfo, D::Error> {
         let (info, moved): (CollectiveInfo, Moved) = Deserialize::deserialize(deserializer)?;
         Ok(CollectiveInfo { moved, ..info })
-    }
-}
-
-/// Serialises a map as a list, because the keys of a JSON object are strings.
-pub(super) mod fastest {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::{Fastest, Ns, Transfer};
-
-    pub(in super::super) fn serialize<S: Serializer>(fastest: &Fastest, serializer: S) -> Result<S::Ok, S::Error> {
-        fastest.iter().collect::<Vec<_>>().serialize(serializer)
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fastest, D::Error> {
-        Vec::deserialize(deserializer).map(|entries: Vec<(Transfer, Ns)>| entries.into_iter().collect())
     }
 }

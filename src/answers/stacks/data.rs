@@ -16,6 +16,7 @@ use super::origin::Frames;
 use super::over_ranks::OverRanks;
 use super::recorded_info::{JoinReport, RecordedInfo};
 use super::summary::Summary;
+use crate::answers::add_up;
 use crate::answers::cost::{Cost, Order, Totals};
 use crate::answers::damage::Losses;
 use crate::attribution::capture::CaptureTally;
@@ -204,17 +205,11 @@ impl Coverage {
         self.uncertain += other.uncertain;
         self.flow_disagrees += other.flow_disagrees;
         self.forward_unknown += other.forward_unknown;
-        other
-            .attributed_by
-            .into_iter()
-            .for_each(|(evidence, kernels)| *self.attributed_by.entry(evidence).or_default() += kernels);
+        add_up(&mut self.attributed_by, other.attributed_by);
         for (reason, others) in other.without_launch {
             let known = self.without_launch.entry(reason).or_default();
-            known.all.add(others.all);
-            others
-                .kernels_by_name
-                .into_iter()
-                .for_each(|(name, totals)| known.kernels_by_name.entry(name).or_default().add(totals));
+            known.all += others.all;
+            add_up(&mut known.kernels_by_name, others.kernels_by_name);
             known.first.extend(others.first);
             known.first.truncate(NAMED);
         }
@@ -233,9 +228,9 @@ impl Coverage {
             Evidence::None(reason) => {
                 let without = self.without_launch.entry(reason).or_default();
                 let (name, totals) = (store.slice_name(launched.kernel), Totals::from_kernel(kernel));
-                without.all.add(totals);
+                without.all += totals;
                 match without.kernels_by_name.get_mut(name) {
-                    Some(known) => known.add(totals),
+                    Some(known) => *known += totals,
                     None => drop(without.kernels_by_name.insert(name.to_owned(), totals)),
                 }
                 if without.first.len() < NAMED {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::steps::Steps;
 use super::summary::Summary;
+use crate::answers::add_up;
 use crate::attribution::launches;
 use crate::attribution::launches::WindowOn;
 use crate::id::{ProcessId, SliceId};
@@ -72,6 +73,6 @@ impl LaunchingSteps {
         self.count += other.count;
         self.unmarked += other.unmarked;
         self.alone.add(&other.alone);
-        other.names.into_iter().for_each(|(name, count)| *self.names.entry(name).or_default() += count);
+        add_up(&mut self.names, other.names);
     }
 }

@@ -1,7 +1,7 @@
 //! The stacks that launched kernels: the main question.
 //!
 //! [`reduction`] reduces a trace to mergeable sums by stack; [`data`] is the answer that it gives. [`collective_info`] has what kernels move,
-//! [`recorded_info`] what NCCL's records add, [`summary`] describes the whole window, [`verdict`] sums it up, [`grouping`] groups kernels by other keys,
+//! [`recorded_info`] what NCCL's records add, [`summary`] describes the whole window, [`verdict`] what of that is worth saying, [`grouping`] groups kernels by other keys,
 //! [`over_ranks`] shows how ranks differ within a stack, [`origin`] picks the frames that distinguish stacks, [`steps`] finds the steps of a trace and
 //! [`step_costs`] what they cost, [`timeline`] shows when kernels ran on each stream, and [`keep`] what a smaller trace needs.
 

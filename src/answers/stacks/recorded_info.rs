@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
+use crate::answers::add_up;
 use crate::answers::records::Phases;
 use crate::attribution::operations::Operations;
 use crate::attribution::{Attribution, KernelLaunch};
@@ -62,11 +63,10 @@ impl ProxyTimes {
 impl RecordedInfo {
     pub(super) fn add(&mut self, other: RecordedInfo) {
         self.kernels += other.kernels;
-        other.sources.into_iter().for_each(|(source, kernels)| *self.sources.entry(source).or_default() += kernels);
-        for (known, others) in [(&mut self.algorithms, other.algorithms), (&mut self.protocols, other.protocols)] {
-            others.into_iter().for_each(|(value, kernels)| *known.entry(value).or_default() += kernels);
-        }
-        other.channels.into_iter().for_each(|(number, kernels)| *self.channels.entry(number).or_default() += kernels);
+        add_up(&mut self.sources, other.sources);
+        add_up(&mut self.algorithms, other.algorithms);
+        add_up(&mut self.protocols, other.protocols);
+        add_up(&mut self.channels, other.channels);
         if let Some(proxy) = other.proxy {
             self.proxy.get_or_insert_default().add(&proxy);
         }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
-use super::collective_info;
 use super::collective_info::{CollectiveInfo, CollectiveSums, Fastest};
 use super::data::{Coverage, Stack, StackOptions, StackReport, TraceOfReport, distinct};
 use super::gpu_spans::GpuSpans;
@@ -24,6 +23,7 @@ use super::over_ranks::{OfRank, OverRanks};
 use super::recorded_info::{Beside, JoinReport, RecordedInfo};
 use super::step_costs::{StepCost, StepSums, times_of_steps};
 use super::summary::{Summary, summarise};
+use crate::answers::add_up;
 use crate::answers::cost::{Cost, KernelCost, Kernels, Order, Totals};
 use crate::answers::damage::Losses;
 use crate::answers::window::whole;
@@ -65,7 +65,7 @@ pub struct StackReduction {
     pub(crate) elsewhere: u64,
     pub(crate) not_asked: NotAsked,
     /// Over the chosen kernels of the whole trace.
-    #[serde(with = "collective_info::fastest")]
+    #[serde(with = "entries")]
     fastest: Fastest,
     summary: Summary,
     damage: Losses,
@@ -85,7 +85,7 @@ struct StackTotals {
     busy_ns: Ns,
     by: BTreeMap<Evidence, u64>,
     names: BTreeMap<String, Totals>,
-    #[serde(with = "collective_info::stored")]
+    #[serde(with = "super::collective_info::stored")]
     collective: CollectiveInfo,
     /// The totals of each rank, after merging.
     #[serde(skip)]
@@ -243,28 +243,26 @@ pub fn attributed(
 }
 
 fn totals(kernels: &[&KernelLaunch]) -> Totals {
-    let mut all = Totals::default();
-    kernels.iter().for_each(|kernel| all.add(Totals::from_kernel(kernel)));
-    all
+    kernels.iter().map(|kernel| Totals::from_kernel(kernel)).sum()
 }
 
-/// Stacks as a list, because the keys of a JSON object are strings.
+/// Maps as lists, because the keys of a JSON object are strings.
 mod entries {
     use std::collections::BTreeMap;
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::{StackKey, StackTotals};
-
-    type Stacks = BTreeMap<(Option<String>, StackKey), StackTotals>;
-
-    pub(super) fn serialize<S: Serializer>(stacks: &Stacks, serializer: S) -> Result<S::Ok, S::Error> {
-        stacks.iter().collect::<Vec<_>>().serialize(serializer)
+    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Stacks, D::Error> {
-        Vec::deserialize(deserializer)
-            .map(|entries: Vec<((Option<String>, StackKey), StackTotals)>| entries.into_iter().collect())
+    pub(super) fn deserialize<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<K, V>, D::Error> {
+        Ok(Vec::deserialize(deserializer)?.into_iter().collect())
     }
 }
 
@@ -373,7 +371,7 @@ impl StackTotals {
             if kernel.is_attributed() {
                 *totals.by.entry(kernel.launched.evidence).or_default() += 1;
             }
-            names.entry(store.slices.name(kernel.launched.kernel)).or_default().add(Totals::from_kernel(kernel));
+            *names.entry(store.slices.name(kernel.launched.kernel)).or_default() += Totals::from_kernel(kernel);
         }
         let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
         totals.names = names.into_iter().map(named).collect();
@@ -386,8 +384,8 @@ impl StackTotals {
         self.kernels.add(other.kernels);
         self.busy_ns += other.busy_ns;
         self.ranks.extend(other.ranks);
-        other.by.into_iter().for_each(|(evidence, kernels)| *self.by.entry(evidence).or_default() += kernels);
-        other.names.into_iter().for_each(|(name, totals)| self.names.entry(name).or_default().add(totals));
+        add_up(&mut self.by, other.by);
+        add_up(&mut self.names, other.names);
         self.collective.add(other.collective);
         if let Some(recorded) = other.recorded {
             self.recorded.get_or_insert_default().add(recorded);
@@ -415,7 +413,7 @@ impl StackReport {
                     .flat_map(|of| &mut of.first)
                     .for_each(|kernel| kernel.trace = Some(reduction.trace.name.clone()));
             }
-            reduction.walls.into_iter().for_each(|(rank, wall)| *walls.entry(rank).or_default() += wall);
+            add_up(&mut walls, reduction.walls);
             report.traces.push(reduction.trace);
             report.kernels_in_trace += reduction.kernels_in_trace;
             report.kernels_elsewhere += reduction.elsewhere;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::gpu_spans::GpuSpans;
 use super::steps::{Step, Steps};
 use super::summary::{Summary, times};
+use crate::answers::add_up;
 use crate::answers::cost::Totals;
 use crate::attribution::exposure::GpuActivity;
 use crate::attribution::launches::WindowOn;
@@ -142,7 +143,7 @@ impl StepSums {
         for ((step, key), rows) in by_stack(store, attribution, exact_names, step_of) {
             let Some(part) = step.and_then(|step| found.get_mut(*label_of.get(&step)?)) else { continue };
             let totals = part.stacks.entry(key).or_default();
-            rows.into_iter().for_each(|row| totals.add(Totals::from_kernel(row)));
+            rows.into_iter().for_each(|row| *totals += Totals::from_kernel(row));
         }
         found
     }
@@ -156,7 +157,7 @@ impl StepSums {
                 known.number = known.number.min(step.number);
                 known.dur = known.dur.max(step.dur);
                 known.summary.add(&step.summary);
-                step.stacks.into_iter().for_each(|(key, totals)| known.stacks.entry(key).or_default().add(totals));
+                add_up(&mut known.stacks, step.stacks);
             }
         }
     }

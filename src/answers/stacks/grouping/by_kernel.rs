@@ -64,15 +64,11 @@ impl<'a> ByKernel<'a> {
         let name = self.store.slices.name(kernel);
         let value = match key {
             GroupBy::Kernel | GroupBy::Category => {
-                if let Some(known) = self.by_name.get(&(at, name)) {
-                    return Some(*known);
-                }
                 let text = self.store.strings.get(name).unwrap_or_default();
                 let is_kernel = matches!(key, GroupBy::Kernel);
-                let number =
-                    values.number(GroupValue::single(if is_kernel { text } else { self.category(name, text) }));
-                self.by_name.insert((at, name), number);
-                return Some(number);
+                let value = || if is_kernel { text } else { category(self.attribution, name, text) };
+                let number = || values.number(GroupValue::single(value()));
+                return Some(*self.by_name.entry((at, name)).or_insert_with(number));
             }
             GroupBy::Stream => self.stream(kernel),
             GroupBy::Rank => (self.naming.rank)(row),
@@ -82,15 +78,6 @@ impl<'a> ByKernel<'a> {
             _ => return None,
         };
         Some(values.number(GroupValue::single(value)))
-    }
-
-    fn category(&self, name: StringId, text: &str) -> &'static str {
-        match family_of(text) {
-            Some(family) => family.name,
-            None if self.attribution.activity.is_collective[name.0 as usize] => OTHER,
-            None if self.attribution.activity.may_communicate(name).is_some() => POSSIBLE,
-            None => COMPUTATION,
-        }
     }
 
     fn stream(&self, kernel: SliceId) -> String {
@@ -120,6 +107,16 @@ impl<'a> ByKernel<'a> {
             text.push_str(&format!(", {size} ranks"));
         }
         Some(text)
+    }
+}
+
+/// The family of a kernel, or what it does.
+fn category(attribution: &Attribution, name: StringId, text: &str) -> &'static str {
+    match family_of(text) {
+        Some(family) => family.name,
+        None if attribution.activity.is_collective[name.0 as usize] => OTHER,
+        None if attribution.activity.may_communicate(name).is_some() => POSSIBLE,
+        None => COMPUTATION,
     }
 }
 

@@ -54,14 +54,17 @@ impl<'a> Keys<'a> {
                 None => drop(groups.insert(numbers.clone(), vec![row])),
             }
         }
-        let value = |number| self.values.get(number);
-        groups.into_iter().map(|(key, rows)| (key.into_iter().map(value).collect(), rows)).collect()
+        groups.into_iter().map(|(key, rows)| (self.values_of(key), rows)).collect()
     }
 
     pub(crate) fn key(&mut self, row: &KernelLaunch) -> GroupKey {
         let mut numbers = Vec::with_capacity(self.by.len());
         self.numbers(row, &mut numbers);
-        numbers.into_iter().map(|number| self.values.get(number)).collect()
+        self.values_of(numbers)
+    }
+
+    fn values_of(&self, numbers: Vec<u32>) -> GroupKey {
+        numbers.into_iter().map(|number| self.values.list[number as usize].clone()).collect()
     }
 
     fn numbers(&mut self, row: &KernelLaunch, numbers: &mut Vec<u32>) {

@@ -263,7 +263,7 @@ pub struct Others {
 impl Others {
     pub(super) fn add(&mut self, totals: Totals) {
         self.groups += 1;
-        self.totals.add(totals);
+        self.totals += totals;
     }
 }
 

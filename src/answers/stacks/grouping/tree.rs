@@ -52,7 +52,7 @@ impl Grouped {
                     nodes.push(Node { label: level.to_owned(), joint, place, ..Node::default() });
                     nodes[at].below.push(node);
                 }
-                nodes[node].totals.add(totals);
+                nodes[node].totals += totals;
                 at = node;
             }
             nodes[at].is_group = true;

@@ -1,9 +1,8 @@
 //! The value of a key for a kernel.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
-use foldhash::fast::FixedState;
+use crate::numbers::Numbers;
 
 /// The value for kernels without a recorded one.
 pub const NOT_RECORDED: &str = "(not recorded)";
@@ -82,25 +81,7 @@ impl GroupValue {
 }
 
 /// The distinct values, by number.
-#[derive(Debug, Default)]
-pub(super) struct Values {
-    all: Vec<GroupValue>,
-    numbers: HashMap<GroupValue, u32, FixedState>,
-}
-
-impl Values {
-    pub(super) fn get(&self, number: u32) -> GroupValue {
-        self.all[number as usize].clone()
-    }
-
-    pub(super) fn number(&mut self, value: GroupValue) -> u32 {
-        let next = self.all.len() as u32;
-        *self.numbers.entry(value).or_insert_with_key(|value| {
-            self.all.push(value.clone());
-            next
-        })
-    }
-}
+pub(super) type Values = Numbers<GroupValue>;
 
 #[cfg(test)]
 mod tests {
