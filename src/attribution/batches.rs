@@ -9,7 +9,6 @@ use std::collections::{HashMap, HashSet};
 use foldhash::fast::FixedState;
 
 use super::launches::Launched;
-use crate::event::ArgValue;
 use crate::id::{SliceId, ThreadId};
 use crate::names::args::{COLLECTIVE, COLLECTIVE_RECORD};
 use crate::names::collectives::{BATCH, Collective};
@@ -63,7 +62,6 @@ impl Batches {
 }
 
 fn is_message(store: &Store, record: SliceId, key: StringId) -> bool {
-    let Some(ArgValue::Text(name)) = store.args.get(store.slices.args(record), key) else { return false };
-    let collective = store.strings.get(name).and_then(Collective::of_record);
+    let collective = store.text_arg(store.slices.args(record), key).and_then(Collective::of_record);
     matches!(collective, Some(Collective::Send | Collective::Recv))
 }

@@ -19,6 +19,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock};
 
+use foldhash::fast::FixedState;
+
 use crate::event::ids::PythonCaller;
 use crate::id::{SliceId, ThreadId};
 use crate::names::category::CategoryKind;
@@ -55,7 +57,7 @@ pub struct Callers<'a> {
     store: &'a Store,
     index: Arc<Index>,
     /// C functions whose end is in doubt, with the time at which they were certainly over.
-    ends: HashMap<SliceId, SureEnd, foldhash::fast::FixedState>,
+    ends: HashMap<SliceId, SureEnd, FixedState>,
 }
 
 /// Indexes that take a pass over the trace; all but the lanes are built on first use.
@@ -66,7 +68,7 @@ struct Index {
     /// By thread, for threads with lanes: the slices on its own track, in order.
     own_tracks: OnceLock<HashMap<ThreadId, Vec<SliceId>>>,
     /// By thread and number: calls of Python functions.
-    frames: OnceLock<HashMap<(ThreadId, i64), SliceId, foldhash::fast::FixedState>>,
+    frames: OnceLock<HashMap<(ThreadId, i64), SliceId, FixedState>>,
     /// By thread: calls of Python functions, in order.
     frames_of_threads: OnceLock<HashMap<Option<ThreadId>, Vec<SliceId>>>,
 }
@@ -158,6 +160,24 @@ impl<'a> Callers<'a> {
             next = self.caller(slice);
         }
         (passed, None)
+    }
+
+    /// What is known of a slice: `own` finds it by what is known of its caller, `first` for a slice without one. Each slice is visited once, however many
+    /// are below it.
+    pub(crate) fn inherited<T: Copy>(
+        &mut self,
+        slice: Option<SliceId>,
+        known: &mut HashMap<SliceId, T, FixedState>,
+        first: T,
+        mut own: impl FnMut(T, SliceId) -> T,
+    ) -> T {
+        let (below, above) = self.up_to_known(slice, |slice| known.get(&slice).copied());
+        let inherit = |above: T, slice: SliceId| {
+            let found = own(above, slice);
+            known.insert(slice, found);
+            found
+        };
+        below.into_iter().rev().fold(above.unwrap_or(first), inherit)
     }
 
     /// The last slice on the lanes before another that is still running.
@@ -351,7 +371,7 @@ impl<'a> Callers<'a> {
 }
 
 /// The end of a slice; [`Ns::MAX`] if it is unknown.
-fn end(store: &Store, slice: SliceId) -> Ns {
+pub(crate) fn end(store: &Store, slice: SliceId) -> Ns {
     match store.slices.dur(slice) {
         UNFINISHED => Ns::MAX,
         dur => store.slices.ts(slice) + dur,

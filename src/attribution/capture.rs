@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 
 use super::call_tree::{CallTree, Climber};
 use super::launches::{Evidence, Launches};
-use crate::event::ArgValue;
 use crate::id::{PathId, ProcessId, SliceId, ThreadId, TraceId};
 use crate::names::args::{GRAPH_ID, GRAPH_NODE_ID, KERNEL};
 use crate::names::calls::{CAPTURE_BEGIN, CAPTURE_END, GRAPH_LAUNCHES, Work};
@@ -176,7 +175,7 @@ impl Captures {
             .map(|(call, work)| (call, Replay::new(store, work, &self.recordings)))
             .collect();
         for launched in &mut launches.kernels {
-            let name = name_of(store, launched.kernel);
+            let name = store.slice_name(launched.kernel);
             let by_node = store.graph_node(launched.kernel).and_then(|ids| self.nodes.get(&ids));
             // Another process may use the same ids.
             let by_node = by_node.filter(|made| made.kernel.as_deref().is_none_or(|kernel| kernel == name));
@@ -224,7 +223,7 @@ impl<'a> Replay<'a> {
     fn new(store: &Store, work: Vec<SliceId>, recordings: &'a [Recording]) -> Self {
         let in_order = work.windows(2).all(|pair| store.stream_of(pair[0]) == store.stream_of(pair[1]));
         let mut held: Vec<(Option<Work>, &str)> =
-            work.iter().map(|slice| (work_of(store, *slice), name_of(store, *slice))).collect();
+            work.iter().map(|slice| (work_of(store, *slice), store.slice_name(*slice))).collect();
         let same = if in_order {
             recordings.iter().filter(|recording| recording.holds_in_order(&held)).collect()
         } else {
@@ -352,7 +351,7 @@ fn captures_among(store: &Store, calls: &[SliceId]) -> Vec<Calls> {
     let mut alone: Option<Together> = None;
     let mut has_ends = false;
     for call in calls.iter().copied() {
-        let (name, utid) = (name_of(store, call), store.thread_of(call));
+        let (name, utid) = (store.slice_name(call), store.thread_of(call));
         let upid = store.process_of(call);
         if name.contains(CAPTURE_BEGIN) {
             has_ends = true;
@@ -380,14 +379,14 @@ fn captures_among(store: &Store, calls: &[SliceId]) -> Vec<Calls> {
 }
 
 fn without_ends(store: &Store, calls: &[SliceId]) -> Vec<Calls> {
-    if calls.iter().any(|call| GRAPH_LAUNCHES.contains(&name_of(store, *call))) {
+    if calls.iter().any(|call| GRAPH_LAUNCHES.contains(&store.slice_name(*call))) {
         return Vec::new();
     }
     let ran: HashSet<(TraceId, i64)> = store.kernels.iter().filter_map(|k| store.trace_correlation(*k)).collect();
     let mut by_thread: BTreeMap<Option<ThreadId>, Vec<(SliceId, Work)>> = Default::default();
     for call in calls.iter().copied() {
         let has_run = store.trace_correlation(call).is_some_and(|id| ran.contains(&id));
-        if let (Some(work), false) = (Work::of_call(name_of(store, call)), has_run) {
+        if let (Some(work), false) = (Work::of_call(store.slice_name(call)), has_run) {
             by_thread.entry(store.thread_of(call)).or_default().push((call, work));
         }
     }
@@ -397,21 +396,10 @@ fn without_ends(store: &Store, calls: &[SliceId]) -> Vec<Calls> {
 fn work_of(store: &Store, slice: SliceId) -> Option<Work> {
     let is_kernel = store.category_kind(slice) == CategoryKind::Kernel;
     let ended = store.slices.dur(slice) != UNFINISHED;
-    Work::of_slice(name_of(store, slice), is_kernel).filter(|_| ended)
-}
-
-fn name_of(store: &Store, slice: SliceId) -> &str {
-    store.slice_name(slice)
+    Work::of_slice(store.slice_name(slice), is_kernel).filter(|_| ended)
 }
 
 /// The name of the kernel that a call launches, if recorded.
 fn kernel_name(store: &Store, call: SliceId) -> Option<&str> {
-    match arg(store, call, KERNEL)? {
-        ArgValue::Text(name) => store.strings.get(name),
-        _ => None,
-    }
-}
-
-fn arg(store: &Store, slice: SliceId, key: &str) -> Option<ArgValue<StringId>> {
-    store.args.get(store.slices.args(slice), store.arg_key(key)?)
+    store.text_arg(store.slices.args(call), store.arg_key(KERNEL)?)
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use foldhash::fast::FixedState;
 
 use super::call_tree::{CallTree, Climber};
-use super::callers::Callers;
+use super::callers::{Callers, end};
 use super::forward::Forwards;
 use super::module_frames::ModuleFrames;
 use crate::id::{PathId, SliceId};
@@ -21,7 +21,6 @@ use crate::names::described::is_operator;
 use crate::names::frames::{UserCode, is_collective, is_node_of, node};
 use crate::names::gradients;
 use crate::store::Store;
-use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
@@ -436,12 +435,4 @@ fn is_forward(store: &Store, slice: SliceId) -> bool {
     store.strings.get(store.slices.category(slice)).is_some_and(is_operator)
         && store.autograd(slice).is_none_or(|number| number.forward_thread == 0)
         && !gradients::is_node(store.slice_name(slice))
-}
-
-/// The end of a slice; [`Ns::MAX`] if it is unknown.
-fn end(store: &Store, slice: SliceId) -> Ns {
-    match store.slices.dur(slice) {
-        UNFINISHED => Ns::MAX,
-        dur => store.slices.ts(slice) + dur,
-    }
 }

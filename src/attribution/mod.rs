@@ -46,7 +46,6 @@ use records::Records;
 use selection::Wanted;
 use threads::MainThreads;
 
-use crate::event::ArgValue;
 use crate::id::{PathId, SliceId, ThreadId};
 use crate::names::args;
 use crate::names::frames::fold_levels;
@@ -198,9 +197,7 @@ impl<'a> Annotations<'a> {
     }
 
     fn of(&self, kernel: SliceId) -> Option<Cow<'a, str>> {
-        let set = self.store.slices.args(kernel);
-        let Some(ArgValue::Text(id)) = self.store.args.get(set, self.key?) else { return None };
-        let text = self.store.strings.get(id).filter(|text| !text.is_empty())?;
+        let text = self.store.text_arg(self.store.slices.args(kernel), self.key?).filter(|text| !text.is_empty())?;
         Some(if self.exact_names { Cow::Borrowed(text) } else { fold_levels(text) })
     }
 }

@@ -4,9 +4,12 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::FixedState;
+
 use super::callers::Callers;
 use crate::id::SliceId;
 use crate::names::frames::module;
+use crate::numbers::Numbers;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
@@ -24,32 +27,15 @@ pub struct ModuleFrames {
 impl ModuleFrames {
     /// The paths of some slices.
     pub fn find(store: &Store, callers: &mut Callers<'_>, slices: &[SliceId]) -> Self {
-        let mut frames = ModuleFrames::default();
-        let mut known: HashMap<SliceId, Option<u32>, foldhash::fast::FixedState> = HashMap::default();
-        let mut by_name: HashMap<(Option<u32>, StringId), u32, foldhash::fast::FixedState> = HashMap::default();
+        let (mut nodes, mut of) = (Numbers::default(), Vec::new());
+        let mut known: HashMap<SliceId, Option<u32>, FixedState> = HashMap::default();
         for slice in slices {
-            let (mut below, mut next, mut path) = (Vec::new(), Some(*slice), None);
-            while let Some(slice) = next {
-                if let Some(found) = known.get(&slice) {
-                    path = *found;
-                    break;
-                }
-                below.push(slice);
-                next = callers.caller(slice);
-            }
-            for slice in below.into_iter().rev() {
-                if module(store.slice_name(slice)).is_some() {
-                    let node = (path, store.slices.name(slice));
-                    path = Some(*by_name.entry(node).or_insert_with(|| {
-                        frames.nodes.push(node);
-                        frames.nodes.len() as u32 - 1
-                    }));
-                }
-                known.insert(slice, path);
-            }
-            frames.of.push(path);
+            let path = callers.inherited(Some(*slice), &mut known, None, |around, slice| {
+                module(store.slice_name(slice)).map(|_| nodes.number((around, store.slices.name(slice)))).or(around)
+            });
+            of.push(path);
         }
-        frames
+        ModuleFrames { nodes: nodes.list, of }
     }
 
     /// The path of the slice at an index: the modules' names joined by dots, outermost first. `None` outside modules.

@@ -25,20 +25,12 @@ impl Nearest {
             return Some(call);
         }
         // The caller of a launch may follow a rule of its own.
-        let mut next = callers.caller_of_launch(call);
-        let mut passed = Vec::new();
-        let found = loop {
-            let Some(slice) = next else { break None };
-            if let Some(known) = self.known.get(&slice) {
-                break *known;
-            }
-            passed.push(slice);
-            if is_it(slice) {
-                break Some(slice);
-            }
-            next = callers.caller(slice);
-        };
-        self.known.extend(passed.into_iter().map(|slice| (slice, found)));
+        let caller = callers.caller_of_launch(call);
+        let (passed, known) = callers.up_to_known(caller, |slice| {
+            self.known.get(&slice).copied().or_else(|| is_it(slice).then_some(Some(slice)))
+        });
+        let found = known.flatten();
+        self.known.extend(passed.into_iter().chain(found).map(|slice| (slice, found)));
         found
     }
 }

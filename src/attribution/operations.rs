@@ -11,7 +11,6 @@ use foldhash::fast::FixedState;
 use super::ranks::Ranks;
 use super::records::{Record, RecordedGroup, Records};
 use super::{Attribution, KernelLaunch};
-use crate::event::ArgValue;
 use crate::id::{GpuId, PathId, SliceId, TraceId};
 use crate::names::args;
 use crate::names::category::CategoryKind;
@@ -242,10 +241,7 @@ impl<'a> Reader<'a> {
 
     /// How data is divided among the ranks. Without lists of parts these are equal.
     fn split(&self, set: ArgSetId) -> Split {
-        let text = |key: Option<StringId>| match self.store.args.get(set, key?)? {
-            ArgValue::Text(list) => self.store.strings.get(list),
-            _ => None,
-        };
+        let text = |key: Option<StringId>| self.store.text_arg(set, key?);
         let split = |text: &str| match ranks_of_text(text) {
             Some(parts) if parts.contains(&0) => Split::Unknown,
             Some(parts) if parts.windows(2).any(|pair| pair[0] != pair[1]) => Split::Uneven,

@@ -5,19 +5,21 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use foldhash::fast::FixedState;
+
 use super::gpu_spans::{is_by_launches, launched_in, spans_of};
 use crate::attribution::busy::Busy;
-use crate::attribution::callers::Callers;
+use crate::attribution::callers::{Callers, end};
 use crate::attribution::forward::Forwards;
 use crate::attribution::gradients::Gradients;
 use crate::attribution::launches;
 use crate::attribution::launches::{Evidence, Launched, Launches, WindowOn};
+use crate::attribution::nearest::Nearest;
 use crate::attribution::threads::MainThreads;
 use crate::id::{GpuId, ProcessId, SliceId, ThreadId};
 use crate::names::category::CategoryKind;
 use crate::names::gradients::is_node;
 use crate::store::Store;
-use crate::store::slices::UNFINISHED;
 use crate::time::{Ns, Window};
 
 /// The slices to keep.
@@ -89,10 +91,10 @@ struct Keeper<'a> {
     gradients: Gradients<'a>,
     /// Slices whose callers are kept already.
     climbed: Vec<bool>,
-    /// By slice that is not a backward operator itself: the backward operator that called it, if there is one.
-    backwards: HashMap<SliceId, Option<SliceId>>,
+    /// The innermost backward operators.
+    backwards: Nearest,
     /// By slice: the outermost run of `AccumulateGrad` that it is or lies in.
-    nodes: HashMap<SliceId, Option<SliceId>>,
+    nodes: HashMap<SliceId, Option<SliceId>, FixedState>,
     /// The backward passes whose gradients are kept already.
     passes: HashSet<usize>,
     processes: HashSet<ProcessId>,
@@ -110,8 +112,8 @@ impl<'a> Keeper<'a> {
             forwards,
             gradients,
             climbed: vec![false; count],
-            backwards: HashMap::new(),
-            nodes: HashMap::new(),
+            backwards: Nearest::default(),
+            nodes: HashMap::default(),
             passes: HashSet::new(),
             processes: HashSet::new(),
         }
@@ -163,12 +165,8 @@ impl<'a> Keeper<'a> {
             let witnesses = pass.map(|pass| gradients.witnesses(pass, callers, forwards)).unwrap_or_default();
             witnesses.into_iter().for_each(|slice| self.with_callers(slice));
         }
-        let backward = match self.callers.caller_of_launch(call) {
-            _ if is_backward(self.store, call) => Some(call),
-            Some(caller) => self.backward(caller),
-            None => None,
-        };
-        if let Some(backward) = backward
+        let is_backward = |slice| self.store.autograd(slice).is_some_and(|number| number.forward_thread != 0);
+        if let Some(backward) = self.backwards.of_launch(&mut self.callers, call, is_backward)
             && let Some(operator) = self.forwards.forward(backward, &mut self.callers).operator()
         {
             self.with_callers(operator);
@@ -181,23 +179,9 @@ impl<'a> Keeper<'a> {
             return None;
         }
         let caller = self.callers.caller_of_launch(call);
-        let (passed, known) = self.callers.up_to_known(caller, |slice| self.nodes.get(&slice).copied());
-        let mut found = known.flatten();
-        for slice in passed.into_iter().rev() {
-            found = found.or_else(|| is_node(self.store.slice_name(slice)).then_some(slice));
-            self.nodes.insert(slice, found);
-        }
-        found
-    }
-
-    /// The innermost backward operator from a slice upwards. Each slice is visited once.
-    fn backward(&mut self, slice: SliceId) -> Option<SliceId> {
-        let (passed, known) = self.callers.up_to_known(Some(slice), |slice| {
-            if is_backward(self.store, slice) { Some(Some(slice)) } else { self.backwards.get(&slice).copied() }
-        });
-        let found = known.flatten();
-        self.backwards.extend(passed.into_iter().map(|slice| (slice, found)));
-        found
+        self.callers.inherited(caller, &mut self.nodes, None, |around, slice| {
+            around.or_else(|| is_node(self.store.slice_name(slice)).then_some(slice))
+        })
     }
 
     /// Adds the slices that decide how other slices are interpreted.
@@ -225,16 +209,8 @@ impl<'a> Keeper<'a> {
     }
 }
 
-fn is_backward(store: &Store, slice: SliceId) -> bool {
-    store.autograd(slice).is_some_and(|number| number.forward_thread != 0)
-}
-
 /// Whether a slice overlaps a window; for a slice of zero length, whether it starts in it.
 fn overlaps(store: &Store, slice: SliceId, window: Window) -> bool {
     let start = store.slices.ts(slice);
-    let end = match store.slices.dur(slice) {
-        UNFINISHED => Ns::MAX,
-        dur => start + dur,
-    };
-    start < window.end && (end > window.start || start >= window.start)
+    start < window.end && (end(store, slice) > window.start || start >= window.start)
 }

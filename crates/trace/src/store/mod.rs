@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 use std::num::NonZero;
 
 use crate::damage::{Damage, DamageReport};
+use crate::event::ArgValue;
 use crate::id::{GpuId, ProcessId, SliceId, ThreadId, TrackId};
 use crate::names::args::{in_annotations, in_table};
 use crate::names::category::CategoryKind;
@@ -186,6 +187,14 @@ impl Store {
     /// An argument of a set as a whole number, which may be written as text ([`ArgValue::whole`](crate::event::ArgValue::whole)).
     pub fn whole_arg(&self, set: ArgSetId, key: StringId) -> Option<i64> {
         self.args.get(set, key)?.whole(|text| self.strings.get(*text))
+    }
+
+    /// An argument of a set that is text.
+    pub fn text_arg(&self, set: ArgSetId, key: StringId) -> Option<&str> {
+        match self.args.get(set, key)? {
+            ArgValue::Text(id) => self.strings.get(id),
+            _ => None,
+        }
     }
 
     /// Whether all slices were left out, because their times are negative.
