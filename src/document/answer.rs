@@ -23,7 +23,9 @@ pub trait Answer {
     const LISTS_FINDINGS: bool = true;
 
     /// The names of the inputs; `None` if the answer's own data names them.
-    fn inputs(&self) -> Option<&str>;
+    fn inputs(&self) -> Option<&str> {
+        None
+    }
 
     fn document(&self) -> Document;
 

@@ -186,13 +186,7 @@ impl Finding {
             .filter(|_| screen.verbose)
             .map(|rule| format!("Rerun: nccl-stacks what-if TRACES --if {}", shell_word(rule)));
         let sentences = if is_whole { self.evidence.join(" ") } else { String::new() };
-        let narrow = Screen { width: screen.width.map(|width| width.saturating_sub(INDENT.len())), ..screen.clone() };
-        for text in
-            [sentences].into_iter().chain(advice.filter(|_| is_whole)).chain(rule).filter(|text| !text.is_empty())
-        {
-            let filled = narrow.fill(&visible(&text));
-            filled.lines().try_for_each(|line| writeln!(out, "{INDENT}{line}"))?;
-        }
-        Ok(())
+        let all = [sentences].into_iter().chain(advice.filter(|_| is_whole)).chain(rule);
+        all.filter(|text| !text.is_empty()).try_for_each(|text| screen.below(INDENT, &visible(&text), out))
     }
 }

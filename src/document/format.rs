@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub use crate::names::collectives::size_text as size;
+use crate::operation::ranges::runs;
 use crate::time::Ns;
 
 /// The width of lines where there is no screen: wide enough for most names, short enough for a log.
@@ -96,20 +97,25 @@ pub(crate) fn is_hidden(c: char) -> bool {
 
 /// A name shortened to a width from the left: the function at its end says more than the folders at its start.
 pub fn shorten(name: &str, width: usize) -> String {
-    let length = name.chars().count();
-    if length <= width {
-        return name.to_owned();
-    }
-    let kept: String = name.chars().skip(length - width.saturating_sub(1)).collect();
-    format!("…{kept}")
+    without(name, width, 0)
 }
 
 pub fn shorten_right(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+    without(text, width, width.saturating_sub(1))
+}
+
+pub(crate) fn shorten_middle(text: &str, width: usize) -> String {
+    without(text, width, width / 2)
+}
+
+/// A text of at most `width` characters: its first ones, an ellipsis, its last ones.
+fn without(text: &str, width: usize, first: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
+    let last = width.saturating_sub(first + 1);
+    text.chars().take(first).chain(['…']).chain(text.chars().skip(length - last)).collect()
 }
 
 /// A word for a shell, in quotes if it needs them.
@@ -119,16 +125,6 @@ pub fn shell_word(word: &str) -> Cow<'_, str> {
         true => Cow::Borrowed(word),
         false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
     }
-}
-
-pub(crate) fn shorten_middle(text: &str, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width {
-        return text.to_owned();
-    }
-    let (first, last) = (width / 2, width.saturating_sub(width / 2 + 1));
-    let kept = text.chars().take(first).chain(['…']).chain(text.chars().skip(length - last));
-    kept.collect()
 }
 
 /// The last component of a path, for titles.
@@ -161,13 +157,7 @@ const LISTED: usize = 8;
 
 /// Ranks as a list: `0-7, 9 and 14`.
 pub(crate) fn numbers(ranks: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for rank in ranks {
-        match parts.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(*rank) => *last = *rank,
-            _ => parts.push((*rank, *rank)),
-        }
-    }
+    let parts = runs(ranks);
     let text = |(first, last): &(u32, u32)| match last - first {
         0 => vec![first.to_string()],
         1 => vec![first.to_string(), last.to_string()],

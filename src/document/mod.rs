@@ -13,6 +13,8 @@ pub(crate) mod json;
 pub mod results;
 pub mod table;
 
+use std::io::{self, Write};
+
 pub use answer::Answer;
 pub use csv::without_formulas;
 pub use findings::{Document, Finding, FindingKind, Place};
@@ -57,6 +59,12 @@ impl Screen {
             lines.push(line);
         }
         lines.join("\n")
+    }
+
+    /// Writes sentences below a line, in lines that fit.
+    pub(crate) fn below(&self, indent: &str, text: &str, out: &mut impl Write) -> io::Result<()> {
+        let inner = Screen { width: self.width.map(|width| width.saturating_sub(indent.len())), ..self.clone() };
+        inner.fill(text).lines().try_for_each(|line| writeln!(out, "{indent}{line}"))
     }
 
     /// Highlights a text, if colour is on.

@@ -289,6 +289,17 @@ impl Window {
         Window { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
+    /// Whether both have a time in common.
+    pub fn overlaps(self, other: Window) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+
+    /// The part of it in another, since the start of that one.
+    #[must_use]
+    pub fn within(self, whole: Window) -> Self {
+        Window { start: self.start.max(whole.start) - whole.start, end: self.end.min(whole.end) - whole.start }
+    }
+
     /// Whether a time is inside: the start is, the end is not.
     pub fn contains(self, ts: Ns) -> bool {
         self.start <= ts && ts < self.end

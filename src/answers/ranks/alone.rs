@@ -64,8 +64,7 @@ fn graphs(
     let of_process = |(process, gpus): (ProcessId, Vec<GpuId>)| {
         let is_row = |kernel: &SliceId| is_collective(*kernel) && gpus.contains(&store.gpu_of(*kernel));
         let rows = store.kernels.iter().copied().filter(is_row).map(|kernel| (kernel, None)).collect();
-        let steps = steps.of_process(process).iter();
-        let steps: Vec<_> = steps.filter(|of| of.window.start < window.end && window.start < of.window.end).collect();
+        let steps: Vec<_> = steps.of_process(process).iter().filter(|of| of.window.overlaps(window)).collect();
         let last_step = steps.last().map(|step| step.slice);
         let steps = steps.into_iter().map(|step| step.window).collect();
         let graph =

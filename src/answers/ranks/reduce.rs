@@ -154,7 +154,7 @@ fn windows<'k>(store: &Store, window: Window, kernels: impl Iterator<Item = &'k 
         let mut of_processes: BTreeMap<ProcessId, Window> = BTreeMap::new();
         for slice in store.slices.ids().filter(|slice| store.slices.dur(*slice) > Ns::ZERO) {
             let Some(process) = store.process_of(slice) else { continue };
-            let own = Window { start: store.slices.ts(slice), end: end_of(store, slice) };
+            let own = store.slices.window(slice);
             of_processes.entry(process).and_modify(|of| *of = of.around(own)).or_insert(own);
         }
         for (gpu, launcher) in launchers(store, kernels) {
@@ -198,8 +198,8 @@ pub fn queues(store: &Store, window: Window, on: WindowOn) -> Queues {
     let window_of = windows(store, window, kernels.iter());
     let mut of_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
     for launched in &kernels {
-        let (start, end) = (store.slices.ts(launched.kernel), end_of(store, launched.kernel));
-        let call = launched.call.map(|call| end_of(store, call));
+        let Window { start, end } = store.slices.window(launched.kernel);
+        let call = launched.call.map(|call| store.slices.window(call).end);
         let queued = call.map_or(start, |call| call.min(start));
         of_gpu.entry(store.gpu_of(launched.kernel)).or_default().push((queued, end - queued));
     }
@@ -209,10 +209,6 @@ pub fn queues(store: &Store, window: Window, on: WindowOn) -> Queues {
     };
     let of = of_gpu.into_iter().filter_map(measured).collect();
     Queues { of, is_of_work, work }
-}
-
-fn end_of(store: &Store, slice: SliceId) -> Ns {
-    store.slices.ts(slice) + store.slices.dur(slice).max(Ns::ZERO)
 }
 
 /// The name of one of several traces.
@@ -382,7 +378,7 @@ impl Reducer<'_> {
         let (mut steps, mut last_step): (Vec<Step>, _) = (Vec::new(), None);
         for step in own {
             let is_nested = steps.last().is_some_and(|last| step.window.start < last.window.end);
-            if !is_nested && step.window.end > window.start && step.window.start < window.end {
+            if !is_nested && step.window.overlaps(window) {
                 let name = store.slice_name(step.slice).to_owned();
                 steps.push(Step { name, window: step.window, busy: Ns::ZERO, compute: Ns::ZERO });
                 last_step = Some(step.slice);
@@ -400,7 +396,7 @@ impl Reducer<'_> {
                 && activity.may_communicate(name).is_none()
                 && self.gpus.contains(&self.store.gpu_of(*kernel))
         };
-        let span = |kernel: &SliceId| (self.store.slices.ts(*kernel), self.store.slices.dur(*kernel).max(Ns::ZERO));
+        let span = |kernel: &SliceId| (self.store.slices.ts(*kernel), self.store.slices.dur(*kernel));
         let busy = Busy::from_spans(self.store.kernels.iter().filter(|kernel| is_compute(kernel)).map(span));
         let mut last: Option<Ns> = None;
         for row in rows {

@@ -65,8 +65,7 @@ impl CallRow {
 struct Call {
     slice: SliceId,
     thread: ThreadId,
-    start: Ns,
-    end: Ns,
+    window: Window,
     blocks: bool,
 }
 
@@ -79,14 +78,11 @@ impl CpuCalls {
         found.retain(|call| launching.contains(&call.thread));
         let place = calls.add_threads(store, launching);
         // What begins before the window is cut to its start, where threads are in their order.
-        found.sort_by_key(|call| (call.start.max(window.start), place[&call.thread]));
+        found.sort_by_key(|call| (call.window.start.max(window.start), place[&call.thread]));
         let mut names: HashMap<StringId, u32> = HashMap::new();
         let mut row = |call: &Call| CallRow {
             thread: place[&call.thread],
-            window: Window {
-                start: call.start.max(window.start) - window.start,
-                end: call.end.min(window.end) - window.start,
-            },
+            window: call.window.within(window),
             name: Some(*names.entry(store.slices.name(call.slice)).or_insert_with(|| {
                 calls.names.push(store.slice_name(call.slice).to_owned());
                 calls.names.len() as u32 - 1
@@ -159,10 +155,8 @@ fn in_window(store: &Store, window: Window) -> Vec<Call> {
         .map(|name| name.id)
         .collect();
     let call = |slice: SliceId, blocks: bool| {
-        let start = store.slices.ts(slice);
-        let end = start + store.slices.dur(slice).max(Ns::ZERO);
-        let is_inside = start < window.end && end > window.start;
-        Some(Call { slice, thread: store.thread_of(slice).filter(|_| is_inside)?, start, end, blocks })
+        let own = store.slices.window(slice);
+        Some(Call { slice, thread: store.thread_of(slice).filter(|_| own.overlaps(window))?, window: own, blocks })
     };
     let runtime = |slice: SliceId| {
         let name = store.slice_name(slice);
@@ -176,7 +170,7 @@ fn in_window(store: &Store, window: Window) -> Vec<Call> {
         let waits = store.slices.ids().filter(|slice| waiting.contains(&store.slices.name(*slice)));
         found.extend(waits.filter_map(|slice| call(slice, true)));
     }
-    found.sort_by_key(|call| (call.start, std::cmp::Reverse(call.end), call.slice));
+    found.sort_by_key(|call| (call.window.start, std::cmp::Reverse(call.window.end), call.slice));
     found
 }
 
@@ -189,7 +183,7 @@ fn copies_until(store: &Store) -> HashMap<SliceId, Ns> {
     let copies: Vec<SliceId> = store.slices.ids().filter(is_copy).collect();
     let mut until: HashMap<SliceId, Ns> = HashMap::new();
     for launched in launches::for_work(store, copies).kernels {
-        let end = store.slices.ts(launched.kernel) + store.slices.dur(launched.kernel).max(Ns::ZERO);
+        let end = store.slices.window(launched.kernel).end;
         let Some(call) = launched.call else { continue };
         until.entry(call).and_modify(|last| *last = (*last).max(end)).or_insert(end);
     }
@@ -201,8 +195,8 @@ fn outermost(calls: Vec<Call>) -> Vec<Call> {
     let mut until: BTreeMap<ThreadId, Ns> = BTreeMap::new();
     let is_outermost = |call: &Call| {
         let until = until.entry(call.thread).or_insert(Ns::MIN);
-        let is_outermost = call.start >= *until;
-        *until = (*until).max(call.end);
+        let is_outermost = call.window.start >= *until;
+        *until = (*until).max(call.window.end);
         is_outermost
     };
     calls.into_iter().filter(is_outermost).collect()

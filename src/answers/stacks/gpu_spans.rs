@@ -116,7 +116,7 @@ pub(crate) fn launched_in(store: &Store, kernels: &[Launched], window: Window) -
 pub(crate) fn spans_of(store: &Store, kernels: &[SliceId]) -> BTreeMap<GpuId, Window> {
     let mut of: BTreeMap<GpuId, Window> = BTreeMap::new();
     for kernel in kernels.iter().copied() {
-        let span = Window::new(store.slices.ts(kernel), store.slices.dur(kernel).max(Ns::ZERO));
+        let span = store.slices.window(kernel);
         of.entry(store.gpu_of(kernel)).and_modify(|known| *known = known.around(span)).or_insert(span);
     }
     of

@@ -125,8 +125,7 @@ impl StepSums {
         let mut own = kernels_of_steps(store, &steps, window, on);
         let mut found: BTreeMap<String, StepSums> = BTreeMap::new();
         let mut label_of: HashMap<SliceId, &str, FixedState> = HashMap::default();
-        let is_in = |step: &&Step| step.window.start < window.end && step.window.end > window.start;
-        for step in steps.processes().flat_map(|(_, steps)| steps).filter(is_in) {
+        for step in steps.processes().flat_map(|(_, steps)| steps).filter(|step| step.window.overlaps(window)) {
             let own = own.remove(&step.slice).unwrap_or_default();
             let spans = GpuSpans::of_kernels(store, &attribution.activity, own);
             label_of.insert(step.slice, &step.label);

@@ -126,12 +126,11 @@ pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> 
 fn annotation(store: &Store, window: Window, work: Window) -> Option<Window> {
     let category = store.strings.find(GPU_ANNOTATION)?;
     let slices = &store.slices;
-    let span = |slice: SliceId| Window::new(slices.ts(slice), slices.dur(slice).max(Ns::ZERO));
-    let is_window = |slice: &SliceId| slices.ts(*slice) == window.start && span(*slice) == window;
+    let is_window = |slice: &SliceId| slices.ts(*slice) == window.start && slices.window(*slice) == window;
     let names: HashSet<StringId> = slices.ids().filter(is_window).map(|slice| slices.name(slice)).collect();
     let of_gpu =
         slices.ids().filter(|slice| slices.category(*slice) == category && names.contains(&slices.name(*slice)));
-    of_gpu.map(span).find(|span| span.start <= work.start && span.end >= work.end)
+    of_gpu.map(|slice| slices.window(slice)).find(|span| span.start <= work.start && span.end >= work.end)
 }
 
 /// The summary without the kernels by name.

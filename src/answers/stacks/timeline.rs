@@ -126,12 +126,11 @@ impl Timeline {
         let mut lanes: BTreeMap<(GpuId, Option<ThreadId>), u32> = BTreeMap::new();
         let (mut rows, mut of_row) = (Vec::new(), Vec::new());
         for kernel in store.kernels.iter().copied() {
-            let start = store.slices.ts(kernel);
-            let end = start + store.slices.dur(kernel).max(Ns::ZERO);
-            if start >= window.end {
+            let own = store.slices.window(kernel);
+            if own.start >= window.end {
                 break;
             }
-            if end <= window.start {
+            if own.end <= window.start {
                 continue;
             }
             let next = lanes.len() as u32;
@@ -139,10 +138,7 @@ impl Timeline {
             of_row.push(kernel);
             rows.push(Row {
                 lane,
-                window: Window {
-                    start: start.max(window.start) - window.start,
-                    end: end.min(window.end) - window.start,
-                },
+                window: own.within(window),
                 stack: of_kernel.get(&kernel).copied(),
                 name: Some(*names.entry(store.slices.name(kernel)).or_insert_with(|| {
                     timeline.names.push(store.slice_name(kernel).to_owned());

@@ -3,8 +3,8 @@
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Formats ranks as ranges: `0-3, 7`.
-pub fn ranges(ranks: &[u32]) -> String {
+/// The first and the last of each run of ranks.
+pub fn runs(ranks: &[u32]) -> Vec<(u32, u32)> {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for rank in ranks {
         match parts.last_mut() {
@@ -12,8 +12,13 @@ pub fn ranges(ranks: &[u32]) -> String {
             _ => parts.push((*rank, *rank)),
         }
     }
+    parts
+}
+
+/// Formats ranks as ranges: `0-3, 7`.
+pub fn ranges(ranks: &[u32]) -> String {
     let text = |(first, last): (u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    parts.into_iter().map(text).collect::<Vec<_>>().join(", ")
+    runs(ranks).into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 const MOST: usize = 1 << 24;

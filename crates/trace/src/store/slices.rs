@@ -11,7 +11,7 @@ use super::ids::PackedIds;
 use super::raw::{Extra, RawEvent, RawKind};
 use super::strings::StringId;
 use crate::id::{SliceId, TrackId};
-use crate::time::Ns;
+use crate::time::{Ns, Window};
 
 /// In the column of parents: none.
 const NO_PARENT: u32 = u32::MAX;
@@ -122,6 +122,12 @@ impl Slices {
     #[inline]
     pub fn dur(&self, id: SliceId) -> Ns {
         Ns(self.rows.dur.get(self.row(id)))
+    }
+
+    /// From its start to its end; of one without an end, its start alone.
+    #[inline]
+    pub fn window(&self, id: SliceId) -> Window {
+        Window::new(self.ts(id), self.dur(id))
     }
 
     #[inline]

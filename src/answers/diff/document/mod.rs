@@ -39,10 +39,6 @@ impl Answer for DiffAnswer<'_> {
 
     const OWN_FORMS: &'static [Form] = &[Form::Table, Form::Csv, Form::Html];
 
-    fn inputs(&self) -> Option<&str> {
-        None
-    }
-
     fn document(&self) -> Document {
         findings::document(self.diff)
     }

@@ -53,10 +53,6 @@ impl Answer for ChangesAnswer<'_> {
 
     const OWN_FORMS: &'static [Form] = DiffAnswer::OWN_FORMS;
 
-    fn inputs(&self) -> Option<&str> {
-        None
-    }
-
     fn document(&self) -> Document {
         let RankChanges { before, after, .. } = self.changes;
         let share = |run: &RunWaits| percent_or_unknown(run.waited_ns.share_of(run.measured_ns));

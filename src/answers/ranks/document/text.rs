@@ -64,10 +64,8 @@ fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Wri
         let from = name.next().map_or(none.into(), |frame| screen.accent(&frame));
         let within: String = name.map(|frame| format!(" in {frame}")).collect();
         writeln!(out, "{}", screen.fill(&format!("{from}{within}")))?;
-        let inner = Screen { width: screen.width.map(|width| width.saturating_sub(INDENT.len())), ..screen.clone() };
-        for text in std::iter::once(stack_line(stack)).chain(critical::exposed(report, stack)) {
-            inner.fill(&text).lines().try_for_each(|line| writeln!(out, "{INDENT}{line}"))?;
-        }
+        let mut below = std::iter::once(stack_line(stack)).chain(critical::exposed(report, stack));
+        below.try_for_each(|text| screen.below(INDENT, &text, out))?;
     }
     let more = report.stacks.len().saturating_sub(limit);
     if more > 0 {
