@@ -106,7 +106,6 @@ pub mod cli;
 pub mod document;
 #[doc(hidden)]
 pub mod export;
-mod numbers;
 #[doc(hidden)]
 pub mod operations;
 mod packing;
@@ -123,7 +122,7 @@ pub mod sql;
 pub use nccl_stacks_records as records;
 #[doc(hidden)]
 pub use nccl_stacks_records::operation;
-use nccl_stacks_trace::{chrome, parallel, statistics};
+use nccl_stacks_trace::{chrome, numbers, parallel, statistics};
 #[doc(hidden)]
 pub use nccl_stacks_trace::{damage, error, event, id, input, load, names, recorded_args, store, time, unfinished};
 

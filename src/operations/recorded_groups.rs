@@ -11,8 +11,7 @@ use serde::Serialize;
 use super::communicators::Communicators;
 use super::processes::Processes;
 use crate::id::RankId;
-use crate::names::collectives::Collective;
-use crate::operation::{Communicator, Operation, Source};
+use crate::operation::{Communicator, Source};
 use crate::records::{RankStatus, Records};
 
 /// At most this many ranks are listed, over all groups of which only the size is known. A damaged file may name thousands of groups of any
@@ -23,7 +22,7 @@ const MOST_RANKS: u32 = 1 << 20;
 const WHOLE: &str = "default_pg";
 
 /// A group and how it is named.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RecordedGroupName {
     /// What a person calls it: its description and name, or NCCL's hash.
@@ -107,7 +106,7 @@ impl RecordedGroups {
                 continue;
             }
             let Some(member) = member(&mut found, known, member_of) else { continue };
-            match is_point_to_point(operation) {
+            match operation.is_point_to_point() {
                 true => {
                     member.has_peers = true;
                     member.peers.push(at);
@@ -136,7 +135,7 @@ impl RecordedGroups {
                 continue;
             }
             let Some(member) = member(&mut found, known, member_of) else { continue };
-            match is_of_two(call.collective.as_deref()) {
+            match call.is_point_to_point() {
                 true => member.has_peers = true,
                 false => member.called = Some(member.called.unwrap_or(0).saturating_add(*count)),
             }
@@ -211,15 +210,6 @@ fn name_of(
         ranks_are_local: !is_global,
         source: source.name(),
     }
-}
-
-/// Whether an operation is of two ranks.
-pub(crate) fn is_point_to_point(operation: &Operation) -> bool {
-    is_of_two(operation.collective.as_deref())
-}
-
-fn is_of_two(collective: Option<&str>) -> bool {
-    collective.and_then(Collective::of_record).is_some_and(Collective::is_point_to_point)
 }
 
 impl RecordedGroup {

@@ -25,7 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("input", &["chrome", "damage", "error", "event", "names", "parallel", "time", "unfinished"]),
     ("store", &["damage", "event", "parallel", "id", "names", "time"]),
     ("recorded_args", &["event", "id", "names", "store"]),
-    ("records", &["error", "id", "input", "names", "operation", "parallel", "statistics", "time"]),
+    ("records", &["error", "id", "input", "names", "numbers", "operation", "parallel", "statistics", "time"]),
     ("statistics", &["time"]),
     ("load", &["damage", "error", "event", "input", "store", "time"]),
     ("attribution", &["damage", "error", "event", "parallel", "id", "names", "operation", "store", "time"]),

@@ -144,6 +144,16 @@ impl RecordFile {
         }
     }
 
+    pub(super) fn end_is_unread(&mut self, at: u64, failure: &std::io::Error) {
+        self.note(format!("what follows byte {at} cannot be read: {failure}"));
+        self.skip("ends of files that cannot be read", Some(at));
+    }
+
+    /// What is left of it in the report if its records do not count.
+    pub(super) fn left_out(&self, why: String) -> RecordFile {
+        RecordFile { source: self.source, notes: vec![why], ..RecordFile::new(self.name.clone()) }
+    }
+
     /// What is wrong with it, a line each: `rank_0.log: skipped 2 lines that are cut off, the first at byte 7`.
     pub fn damage_lines(&self) -> impl Iterator<Item = String> + '_ {
         let line = |verb: &'static str| {

@@ -16,34 +16,28 @@ use serde_json::{Map, Value};
 
 use super::file::RecordFile;
 use super::objects::{FoundObject, Objects, first, micros};
-use super::reader::{Reading, RecordReader};
+use super::reader::{Reader, Reading};
 use super::tables::{KernelChannel, Measure, RankStatus, Records};
 use super::text;
 use crate::operation::{Communicator, Counts, Operation, Source, State};
 use nccl_stacks_trace::names::collectives::Collective;
 use nccl_stacks_trace::time::Ns;
 
-pub(super) struct Inspector;
+pub(super) const READER: Reader = Reader { source: Source::INSPECTOR, sniff, read, leaves_holes: false };
 
-impl RecordReader for Inspector {
-    fn source(&self) -> Source {
-        Source::INSPECTOR
-    }
+fn sniff(head: &[u8]) -> bool {
+    first(head, Objects::strict(), DECIDE).iter().any(|text| is_record(text))
+}
 
-    fn sniff(&self, head: &[u8]) -> bool {
-        first(head, Objects::strict(), DECIDE).iter().any(|text| is_record(text))
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let mut objects = Objects::strict();
+    let mut of_file = OfFile::default();
+    while let Some(found) = objects.next(reading.bytes, reading.file)? {
+        of_file.add(reading, found);
     }
-
-    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        let mut objects = Objects::strict();
-        let mut of_file = OfFile::default();
-        while let Some(found) = objects.next(reading.bytes, reading.file)? {
-            of_file.add(reading, found);
-        }
-        // A process that is killed loses what it has not written yet, and that is what its rank did last.
-        reading.file.is_cut = objects.is_cut;
-        Ok(())
-    }
+    // A process that is killed loses what it has not written yet, and that is what its rank did last.
+    reading.file.is_cut = objects.is_cut;
+    Ok(())
 }
 
 /// One of these is in every record.

@@ -46,10 +46,9 @@ where
     channels().for_each(|(at, channel)| spans[at].is_on_gpu |= channel.gpu_start.is_some());
     for (at, channel) in channels() {
         let span = &mut spans[at];
-        let on_host = |time: Option<Ns>| time.map(|time| time + channel.gpu_offset);
-        let (start, end) = match span.is_on_gpu {
-            true => (on_host(channel.gpu_start), on_host(channel.gpu_stop)),
-            false => (channel.start, channel.end),
+        let (start, end) = match span.is_on_gpu && channel.gpu_start.is_none() {
+            true => (None, channel.gpu_stop.map(|stop| stop + channel.gpu_offset)),
+            false => channel.on_host(),
         };
         span.start = [span.start, start].into_iter().flatten().min();
         span.end = span.end.max(end);

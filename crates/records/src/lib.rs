@@ -16,7 +16,7 @@
 //! # }
 //! ```
 //!
-//! Each source has its reader, which is a file or folder with an implementation of `reader::RecordReader` and a line in `READERS`. All of
+//! Each source has its reader, which is a file or folder with a `reader::Reader` and a line in `READERS`. All of
 //! them fill the same tables, so that questions are asked of what was recorded and not of a format. Damaged records are counted and skipped,
 //! and keys that a reader does not know are accepted: all of these formats grow.
 
@@ -64,26 +64,26 @@ use nccl_stacks_trace::error::Error;
 use nccl_stacks_trace::input::files::{File, Files};
 use nccl_stacks_trace::input::{self, Input};
 use nccl_stacks_trace::parallel::in_order;
-use reader::{Reading, RecordReader, SNIFF};
+use reader::{Reader, Reading, SNIFF};
 
 const BLOCK: usize = 256 * 1024;
 
 /// The registry of all sources. The first that recognises a file reads it.
-static READERS: &[&dyn RecordReader] = &[
-    &recorder::Recorder,
-    &flight_recorder::FlightRecorder,
-    &ras::Ras,
-    &inspector::Inspector,
-    &plugin_dump::PluginDump,
-    &flow::Flow,
-    &megatrace::Megatrace,
-    &debug_log::DebugLog,
+static READERS: &[Reader] = &[
+    recorder::READER,
+    flight_recorder::READER,
+    ras::READER,
+    inspector::READER,
+    plugin_dump::READER,
+    flow::READER,
+    megatrace::READER,
+    debug_log::READER,
 ];
 
 /// All sources of records, in the order of answers.
 pub fn sources() -> Vec<Source> {
     // A job's log is read by one reader, whatever is in it.
-    let of_readers = READERS.iter().map(|reader| reader.source());
+    let of_readers = READERS.iter().map(|reader| reader.source);
     let mut sources: Vec<Source> = of_readers.chain([Source::WATCHDOG]).collect();
     sources.sort_unstable();
     sources
@@ -94,30 +94,25 @@ const TRACE_KEYS: &[&[u8]] = &[b"\"traceEvents\"", b"\"schemaVersion\"", b"\"dev
 
 /// What wrote a file, by its first decompressed bytes; `None` if it is none of the known sources.
 pub fn source_of(head: &[u8]) -> Option<Source> {
-    recognise(head).map(|reader| reader.source())
+    recognise(head).map(|reader| reader.source)
 }
 
 /// The source of a file that has no text, by its name: a recorder that could not create its recording. `None` for any other file.
 pub fn source_of_name(path: &Path) -> Option<Source> {
-    read_name(path)?.source
+    recorder::read_name(&path.to_string_lossy())?.source
 }
 
-fn read_name(path: &Path) -> Option<RecordFile> {
-    let name = path.to_string_lossy();
-    READERS.iter().find_map(|reader| reader.read_name(&name))
-}
-
-fn recognise(head: &[u8]) -> Option<&'static dyn RecordReader> {
+fn recognise(head: &[u8]) -> Option<&'static Reader> {
     // Most files that are asked about are traces, whose parsing as anything else would be for nothing.
     if is_trace(head) {
         return None;
     }
-    READERS.iter().copied().find(|reader| reader.sniff(&head[..head.len().min(SNIFF)]))
+    READERS.iter().find(|reader| (reader.sniff)(&head[..head.len().min(SNIFF)]))
 }
 
 /// The reader of a file that may have holes, so that no more than its first bytes should be read to recognise it.
-fn with_holes(input: &Input) -> Option<&'static dyn RecordReader> {
-    READERS.iter().copied().find(|reader| reader.leaves_holes() && reader.sniff(input.head()))
+fn with_holes(input: &Input) -> Option<&'static Reader> {
+    READERS.iter().find(|reader| reader.leaves_holes && (reader.sniff)(input.head()))
 }
 
 fn is_trace(head: &[u8]) -> bool {
@@ -127,7 +122,7 @@ fn is_trace(head: &[u8]) -> bool {
 /// What wrote the first file of an input that is of a known source; `None` if none is, and of an archive that has a trace, too.
 pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
     if let Some(reader) = with_holes(&input) {
-        return Ok(Some(reader.source()));
+        return Ok(Some(reader.source));
     }
     let mut files = Files::new(input)?;
     let mut found = None;
@@ -145,14 +140,14 @@ pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
         if is_trace(&head) {
             return Ok(None);
         }
-        found = found.or_else(|| recognise(&head).map(|reader| reader.source()));
+        found = found.or_else(|| source_of(&head));
     }
 }
 
 /// Reads bytes as the records of a source, without looking at how they begin; a source without a reader has no records. The bytes are not
 /// decompressed.
 pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Keep) -> Records {
-    let reader = READERS.iter().copied().find(|reader| reader.source() == source);
+    let reader = READERS.iter().find(|reader| reader.source == source);
     let mut records = read_file(File { name: name.to_owned(), bytes }, keep, |_| reader);
     complete(&mut records);
     records
@@ -165,7 +160,9 @@ pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
 
 /// Adds what follows only from all files together: what a rank's steps are takes the files of the others.
 fn complete(records: &mut Records) {
-    READERS.iter().for_each(|reader| reader.complete(records));
+    recorder::places::fill(records);
+    flow::stages::fill(records);
+    debug_log::making::judge(records);
 }
 
 /// The records of each file of an input, kept apart so that a file which is also outside its archive is found. Of an archive that breaks
@@ -199,7 +196,7 @@ fn read_files(input: Input, keep: Keep) -> Result<Vec<Records>, Error> {
     Ok(all)
 }
 
-fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'static dyn RecordReader>) -> Records {
+fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'static Reader>) -> Records {
     let mut records = Records::default();
     let mut of_file = RecordFile::new(file.name);
     let mut bytes = Counted { bytes: file.bytes, count: 0, checksum: Crc::new(), failure: None };
@@ -211,17 +208,16 @@ fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'stati
     let mut bytes = BufReader::with_capacity(block, bytes);
     let known = recognise(&head);
     // The watchdog and NCCL's warnings come hours after the beginning of a job's log.
-    let reader = known.or_else(|| is_log(&head).then_some(&debug_log::DebugLog as &dyn RecordReader));
-    of_file.source = reader.map(|reader| reader.source());
+    let reader = known.or_else(|| is_log(&head).then_some(&debug_log::READER));
+    of_file.source = reader.map(|reader| reader.source);
     let failure = reader.and_then(|reader| {
         let mut whole = std::io::Cursor::new(head).chain(&mut bytes);
         let bytes = &mut whole as &mut dyn BufRead;
         let mut reading = Reading { bytes, disk: None, file: &mut of_file, records: &mut records, keep };
-        reader.read(&mut reading).err()
+        (reader.read)(&mut reading).err()
     });
     if let Some(failure) = failure.or_else(|| bytes.get_mut().failure.take()) {
-        of_file.note(format!("what follows byte {} cannot be read: {failure}", bytes.get_ref().count));
-        of_file.skip("ends of files that cannot be read", Some(bytes.get_ref().count));
+        of_file.end_is_unread(bytes.get_ref().count, &failure);
     }
     // A reader that does not read everything has counted what it has read.
     if of_file.bytes == 0 {
@@ -281,7 +277,7 @@ pub fn read_each(paths: &[PathBuf], keep: Keep, threads: usize, taken: &Taken) -
 
 fn read_path(path: &Path, keep: Keep, taken: &Taken) -> Result<Vec<Records>, Error> {
     // Such a file is empty, which is an error of any other.
-    if let Some(failed) = read_name(path) {
+    if let Some(failed) = recorder::read_name(&path.to_string_lossy()) {
         return Ok(vec![Records::none_of(failed)]);
     }
     let input = input::open(path)?;
@@ -299,16 +295,14 @@ fn read_path(path: &Path, keep: Keep, taken: &Taken) -> Result<Vec<Records>, Err
     }
 }
 
-fn read_parts(path: &Path, reader: &dyn RecordReader, keep: Keep) -> Result<Records, Error> {
+fn read_parts(path: &Path, reader: &Reader, keep: Keep) -> Result<Records, Error> {
     let file = std::fs::File::open(path).map_err(|source| Error::Read { name: path.display().to_string(), source })?;
     let mut records = Records::default();
-    let mut of_file = RecordFile { source: Some(reader.source()), ..RecordFile::new(path.display().to_string()) };
+    let mut of_file = RecordFile { source: Some(reader.source), ..RecordFile::new(path.display().to_string()) };
     let bytes = &mut std::io::empty() as &mut dyn BufRead;
     let mut reading = Reading { bytes, disk: Some(&file), file: &mut of_file, records: &mut records, keep };
-    if let Err(failure) = reader.read(&mut reading) {
-        let at = of_file.bytes;
-        of_file.note(format!("what follows byte {at} cannot be read: {failure}"));
-        of_file.skip("ends of files that cannot be read", Some(at));
+    if let Err(failure) = (reader.read)(&mut reading) {
+        of_file.end_is_unread(of_file.bytes, &failure);
     }
     records.files.push(of_file);
     Ok(records)

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 
 use super::nodes::{Document, Value};
 use super::ras_text;
-use super::reader::{Reading, RecordReader};
+use super::reader::{Reader, Reading};
 use super::tables::RankStatus;
 use super::text;
 use crate::operation::{Communicator, Source};
@@ -17,7 +17,7 @@ use nccl_stacks_trace::input::is_utf8;
 use nccl_stacks_trace::names::values::result_of_number;
 use nccl_stacks_trace::time::Ns;
 
-pub(super) struct Ras;
+pub(super) const READER: Reader = Reader { source: Source::RAS, sniff, read, leaves_holes: false };
 
 /// The most bytes that are read. The answer of a job of 100,000 ranks has 50 MB per communicator of all ranks.
 const MAX_TEXT: u64 = 2 << 30;
@@ -25,51 +25,43 @@ const MAX_TEXT: u64 = 2 << 30;
 /// How many lines may come before an answer in JSON.
 const MOST_LINES_BEFORE: usize = 16;
 
-impl RecordReader for Ras {
-    fn source(&self) -> Source {
-        Source::RAS
-    }
-
-    fn sniff(&self, head: &[u8]) -> bool {
-        let has = |key: &str| text::contains(head, key);
-        let is_event = || has("\"PEER_") && has("\"event\"") && has("\"peer\"");
-        match is_json(head) {
-            true => {
-                has("\"communicators_count\"")
-                    || (has("\"communicators\"") && has("\"collective_counts\""))
-                    || is_event()
-            }
-            false => is_for_people(head),
+fn sniff(head: &[u8]) -> bool {
+    let has = |key: &str| text::contains(head, key);
+    let is_event = || has("\"PEER_") && has("\"event\"") && has("\"peer\"");
+    match is_json(head) {
+        true => {
+            has("\"communicators_count\"") || (has("\"communicators\"") && has("\"collective_counts\"")) || is_event()
         }
+        false => is_for_people(head),
     }
+}
 
-    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        let mut text = Vec::new();
-        // The answers before a failure count.
-        let failure = (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text).err();
-        if !is_json(&text) {
-            reading.file.is_timeless = true;
-            ras_text::read(&text, reading);
-            return failure.map_or(Ok(()), Err);
-        }
-        let mut error = None;
-        for Answer { text, at, commas } in answers(&text) {
-            commas.iter().for_each(|comma| reading.file.repair("missing commas", Some(*comma)));
-            match Document::parse_json(&text) {
-                (document, root, None) => answer(document.value(root), reading),
-                (.., Some(of_answer)) => {
-                    error = error.or(Some((at, of_answer)));
-                    reading.file.skip("answers that are not valid JSON", Some(at));
-                }
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let mut text = Vec::new();
+    // The answers before a failure count.
+    let failure = (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text).err();
+    if !is_json(&text) {
+        reading.file.is_timeless = true;
+        ras_text::read(&text, reading);
+        return failure.map_or(Ok(()), Err);
+    }
+    let mut error = None;
+    for Answer { text, at, commas } in answers(&text) {
+        commas.iter().for_each(|comma| reading.file.repair("missing commas", Some(*comma)));
+        match Document::parse_json(&text) {
+            (document, root, None) => answer(document.value(root), reading),
+            (.., Some(of_answer)) => {
+                error = error.or(Some((at, of_answer)));
+                reading.file.skip("answers that are not valid JSON", Some(at));
             }
         }
-        leave_out_earlier(reading);
-        // One message is enough for many such answers.
-        if let Some((at, error)) = error {
-            reading.file.note(format!("the answer at byte {at} is not valid JSON: {error}"));
-        }
-        failure.map_or(Ok(()), Err)
     }
+    leave_out_earlier(reading);
+    // One message is enough for many such answers.
+    if let Some((at, error)) = error {
+        reading.file.note(format!("the answer at byte {at} is not valid JSON: {error}"));
+    }
+    failure.map_or(Ok(()), Err)
 }
 
 /// Whether a text is JSON, after lines of the socket or of a client: `OK`, and the versions.

@@ -48,34 +48,18 @@ struct Said {
     ranks: BTreeMap<u32, RankStatus>,
 }
 
-#[derive(Default)]
-struct Process {
-    pid: Option<i64>,
-    host: Option<String>,
-    device: Option<i64>,
-}
-
-impl Process {
-    /// `Process 3748990 on node node1 managing GPU 3`, `GPU 3 managed by process 3748990 on node node1`
-    fn read(words: &str) -> Self {
-        let mut process = Process::default();
-        let mut words = words.split_whitespace();
-        while let Some(word) = words.next() {
-            match word {
-                "GPU" | "GPUs" => {
-                    process.device = words.next().and_then(|device| device.trim_end_matches(',').parse().ok());
-                }
-                "process" | "Process" => process.pid = words.next().and_then(|pid| pid.parse().ok()),
-                "node" => process.host = words.next().map(str::to_owned),
-                _ => {}
+/// Fills in `Process 3748990 on node node1 managing GPU 3`, `GPU 3 managed by process 3748990 on node node1`.
+fn read_process(words: &str, into: &mut RankStatus) {
+    let mut words = words.split_whitespace();
+    while let Some(word) = words.next() {
+        match word {
+            "GPU" | "GPUs" => {
+                into.device = words.next().and_then(|device| device.trim_end_matches(',').parse().ok()).or(into.device);
             }
+            "process" | "Process" => into.pid = words.next().and_then(|pid| pid.parse().ok()).or(into.pid),
+            "node" => into.host = words.next().map(str::to_owned).or(into.host.take()),
+            _ => {}
         }
-        process
-    }
-
-    fn status(self, fault: &str) -> RankStatus {
-        let Process { pid, host, device } = self;
-        RankStatus { source: Source::RAS, host, pid, device, faults: vec![fault.to_owned()], ..RankStatus::default() }
     }
 }
 
@@ -158,8 +142,7 @@ impl Answer {
             && let Some((name, process)) = said.split_once(": ")
             && let Some(fault) = fault_of_event(name)
         {
-            self.processes.push(Process::read(process).status(&fault));
-            return;
+            return self.process(process, fault);
         }
         if let Some((group, hash)) = heading(words) {
             self.end_of_sets(at);
@@ -184,7 +167,7 @@ impl Answer {
         } else if words.contains("job process") && words.contains("unresponsive") {
             self.within = Within::Processes("unresponsive");
         } else if let (true, Within::Processes(fault)) = (words.starts_with("Process "), &self.within) {
-            self.processes.push(Process::read(words).status(fault));
+            self.process(words, (*fault).to_owned());
         } else if let Some(what) = words.strip_prefix("Communicator ranks have different ") {
             self.end_of_sets(at);
             if let Some(name) = what.strip_suffix("operation counts") {
@@ -207,14 +190,18 @@ impl Answer {
         }
     }
 
+    fn process(&mut self, words: &str, fault: String) {
+        let mut process = RankStatus { source: Source::RAS, faults: vec![fault], ..RankStatus::default() };
+        read_process(words, &mut process);
+        self.processes.push(process);
+    }
+
     fn rank(&mut self, rank: u32, what: &str) {
         let (said, process) = what.split_once("-- ").unwrap_or((what, ""));
         let said = said.trim();
         let Some(communicator) = self.communicators.get_mut(self.current) else { return };
         let status = communicator.ranks.entry(rank).or_default();
-        let Process { pid, host, device } = Process::read(process);
-        (status.pid, status.host, status.device) =
-            (pid.or(status.pid), host.or(status.host.take()), device.or(status.device));
+        read_process(process, status);
         if let Some(of_one) = said.strip_prefix("has ").and_then(counts) {
             self.sets.push(Set { size: 1, count: of_one, named: vec![rank] });
         } else if let Some(state) = said.strip_prefix("has status ") {

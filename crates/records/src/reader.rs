@@ -16,33 +16,20 @@ use crate::operation::Source;
 pub(super) const SNIFF: usize = 64 * 1024;
 
 /// Reads the files of one source of records. It is chosen once for a file.
-pub(super) trait RecordReader: Sync {
-    fn source(&self) -> Source;
-
+pub(super) struct Reader {
+    pub(super) source: Source,
     /// Whether a file begins so, by its first bytes: at most [`SNIFF`] of them.
-    fn sniff(&self, head: &[u8]) -> bool;
-
+    pub(super) sniff: fn(&[u8]) -> bool,
     /// Reads a whole file. What is damaged is counted in its report and skipped; what was read before an error counts.
-    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()>;
-
+    pub(super) read: fn(&mut Reading<'_>) -> io::Result<()>,
     /// Whether most of a file may be holes, so that it is read in parts where it is on the disk.
-    fn leaves_holes(&self) -> bool {
-        false
-    }
-
-    /// What a file of this name says without any text; `None` for nearly all files.
-    fn read_name(&self, _name: &str) -> Option<RecordFile> {
-        None
-    }
-
-    /// Adds what follows only from all files together, once all are read.
-    fn complete(&self, _records: &mut Records) {}
+    pub(super) leaves_holes: bool,
 }
 
 pub(super) struct Reading<'a> {
     /// Its decompressed bytes, from the first on.
     pub(super) bytes: &'a mut dyn BufRead,
-    /// The same file, if it [may have holes](RecordReader::leaves_holes) and is on the disk as it is.
+    /// The same file, if it [may have holes](Reader::leaves_holes) and is on the disk as it is.
     pub(super) disk: Option<&'a std::fs::File>,
     /// Its name, the counts of what was read, and what is wrong with it.
     pub(super) file: &'a mut RecordFile,

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use super::file::RecordFile;
 use super::tables::Records;
 use crate::operation::{Operation, Source, State};
 use nccl_stacks_trace::time::{Ns, Window};
@@ -164,14 +163,10 @@ impl Facts {
             return !self.processes.is_disjoint(&other.processes);
         }
         let is_local_time = self.is_local_time && other.is_local_time;
-        let is_at_once = self.span.zip(other.span).is_none_or(|(one, other)| match is_local_time {
-            true => overlap(longer(one, RESTART_OF_LOG), longer(other, RESTART_OF_LOG)),
-            false => overlap(one, other),
-        });
-        if is_local_time {
-            return is_at_once;
-        }
-        is_at_once || self.folder == other.folder
+        let by = if is_local_time { RESTART_OF_LOG } else { Ns::ZERO };
+        let is_at_once =
+            self.span.zip(other.span).is_none_or(|(one, other)| overlap(longer(one, by), longer(other, by)));
+        is_at_once || !is_local_time && self.folder == other.folder
     }
 
     /// Whether two files may be of one time. Without ranks of the job that they are not takes other processes, and more time.
@@ -304,10 +299,8 @@ pub(super) fn leave_out_older(of_files: &mut [Records]) {
     };
     older.extend(single.into_iter().flatten().filter(is_as_old));
     for at in older {
-        let file = &of_files[at].files[0];
-        let mut left_out = RecordFile { source: file.source, ..RecordFile::new(file.name.clone()) };
-        left_out.note("it is an older dump of the same run, and is left out");
-        of_files[at] = Records::none_of(left_out);
+        let why = "it is an older dump of the same run, and is left out".to_owned();
+        of_files[at] = Records::none_of(of_files[at].files[0].left_out(why));
     }
 }
 

@@ -244,7 +244,7 @@ pub struct Measure {
 }
 
 /// A line of `proxy_flow_rank<R>.jsonl`: what NCCL planned for a rank on a channel.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct FlowOp {
     pub file: u32,
     /// Whether it is of a `flow_rank<R>.json`, which repeats the first line of the file of operations.
@@ -270,7 +270,7 @@ pub struct FlowOp {
 }
 
 /// A line of `flow_steps_rank<R>.jsonl`: a step of the FIFO with one peer in one direction.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct FlowStep {
     pub file: u32,
     /// Whether it is of a `flow_rank<R>.json`, which repeats all lines of the file of steps.
@@ -339,58 +339,49 @@ impl Records {
         if let [file] = &other.files[..]
             && let Some(same) = self.files.iter().find(|known| known.is_same(file))
         {
-            let note = format!("it has the same text as {}, and is left out", same.name);
-            let mut left_out = RecordFile { source: file.source, ..RecordFile::new(file.name.clone()) };
-            left_out.note(note);
-            self.files.push(left_out);
-            return;
+            let left_out = file.left_out(format!("it has the same text as {}, and is left out", same.name));
+            return self.files.push(left_out);
         }
         let file = self.files.len() as u32;
         let (operation, path) = (self.operations.len(), self.paths.len() as u32);
         let (proxy_op, proxy_step) = (self.proxy_ops.len(), self.proxy_steps.len());
         let numbers: Vec<usize> = other.communicators.into_iter().map(|known| self.communicator(known)).collect();
+        let group = self.groups.len();
         let renumber = |communicator: &mut Option<usize>| *communicator = communicator.map(|number| numbers[number]);
+        let shift = |of: &mut Option<usize>| *of = of.map(|of| of + operation);
         other.group_hashes.into_iter().for_each(|(hash, group_hash)| self.add_group_hash(hash, group_hash));
         self.files.extend(other.files);
-        self.file_of.extend(other.file_of.into_iter().map(|of| of + file));
         self.paths.extend(other.paths);
-        self.operations.extend(other.operations.into_iter().map(|mut row| {
+        self.left_out += other.left_out;
+        move_into(&mut self.file_of, other.file_of, |of| *of += file);
+        move_into(&mut self.operations, other.operations, |row| {
             renumber(&mut row.communicator);
             row.recorded_path = row.recorded_path.map(|of| of + path);
-            row
-        }));
-        self.rank_status.extend(other.rank_status.into_iter().map(|mut row| {
+        });
+        move_into(&mut self.rank_status, other.rank_status, |row| {
             renumber(&mut row.communicator);
-            RankStatus { file: row.file + file, ..row }
-        }));
-        let shifted = |of: Option<usize>| of.map(|of| of + operation);
-        let channels = other.channels.into_iter();
-        self.channels.extend(channels.map(|row| KernelChannel { operation: shifted(row.operation), ..row }));
-        let proxy_ops = other.proxy_ops.into_iter();
-        self.proxy_ops.extend(proxy_ops.map(|row| ProxyOp { operation: shifted(row.operation), ..row }));
-        let steps = other.proxy_steps.into_iter();
-        self.proxy_steps.extend(steps.map(|row| ProxyStep { proxy_op: row.proxy_op + proxy_op, ..row }));
-        self.profiler_events.extend(other.profiler_events.into_iter().map(|mut row| {
+            row.file += file;
+        });
+        move_into(&mut self.channels, other.channels, |row| shift(&mut row.operation));
+        move_into(&mut self.proxy_ops, other.proxy_ops, |row| shift(&mut row.operation));
+        move_into(&mut self.proxy_steps, other.proxy_steps, |row| row.proxy_op += proxy_op);
+        move_into(&mut self.profiler_events, other.profiler_events, |row| {
             renumber(&mut row.communicator);
-            let step = row.proxy_step.map(|of| of + proxy_step);
-            ProfilerEvent { file: row.file + file, operation: shifted(row.operation), proxy_step: step, ..row }
-        }));
-        let group = self.groups.len();
-        self.groups.extend(other.groups.into_iter().map(|row| Group { file: row.file + file, ..row }));
-        let members = other.group_members.into_iter();
-        self.group_members.extend(members.map(|(of, operation_of)| (of + group, operation_of + operation)));
-        self.left_out += other.left_out;
+            shift(&mut row.operation);
+            row.proxy_step = row.proxy_step.map(|of| of + proxy_step);
+            row.file += file;
+        });
+        move_into(&mut self.groups, other.groups, |row| row.file += file);
+        move_into(&mut self.group_members, other.group_members, |(of, member)| {
+            (*of, *member) = (*of + group, *member + operation);
+        });
         self.calls_by.extend(other.calls_by.into_iter().map(|(of, name)| (of + operation, name)));
         self.splits.extend(other.splits.into_iter().map(|(of, splits)| (of + operation, splits)));
-        self.warnings.extend(other.warnings.into_iter().map(|row| Warning { file: row.file + file, ..row }));
-        let measures = other.measures.into_iter();
-        self.measures.extend(measures.map(|row| Measure { operation: row.operation + operation, ..row }));
-        self.flow_ops.extend(other.flow_ops.into_iter().map(|row| FlowOp { file: row.file + file, ..row }));
-        self.flow_steps.extend(other.flow_steps.into_iter().map(|row| FlowStep { file: row.file + file, ..row }));
-        self.calls.extend(other.calls.into_iter().map(|(mut like, count)| {
-            renumber(&mut like.communicator);
-            (like, count)
-        }));
+        move_into(&mut self.warnings, other.warnings, |row| row.file += file);
+        move_into(&mut self.measures, other.measures, |row| row.operation += operation);
+        move_into(&mut self.flow_ops, other.flow_ops, |row| row.file += file);
+        move_into(&mut self.flow_steps, other.flow_steps, |row| row.file += file);
+        move_into(&mut self.calls, other.calls, |(like, _)| renumber(&mut like.communicator));
     }
 
     pub fn push(&mut self, operation: Operation) -> usize {
@@ -402,4 +393,9 @@ impl Records {
     pub fn communicator_of(&self, operation: &Operation) -> Option<&Communicator> {
         self.communicators.get(operation.communicator?)
     }
+}
+
+fn move_into<T>(into: &mut Vec<T>, mut rows: Vec<T>, change: impl FnMut(&mut T)) {
+    rows.iter_mut().for_each(change);
+    into.append(&mut rows);
 }

@@ -6,13 +6,8 @@ use nccl_stacks_trace::names::collectives::Collective;
 
 /// A whole number; `None` if a byte is no digit, or if it is out of range.
 pub(super) fn decimal(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0_u64, |sum, byte| {
-        let digit = byte.wrapping_sub(b'0');
-        (digit < 10).then(|| sum.checked_mul(10)?.checked_add(u64::from(digit))).flatten()
-    })
+    let digits = str::from_utf8(text).ok().filter(|_| text.first().is_some_and(u8::is_ascii_digit))?;
+    digits.parse().ok()
 }
 
 /// A number that fits into 32 bits, such as a rank.
@@ -27,10 +22,8 @@ pub(super) fn signed(text: &[u8]) -> Option<i64> {
 
 /// At most 16 hexadecimal digits.
 pub(super) fn hex(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 16 {
-        return None;
-    }
-    text.iter().try_fold(0_u64, |sum, byte| Some((sum << 4) | u64::from((*byte as char).to_digit(16)?)))
+    let is_number = text.len() <= 16 && text.first().is_some_and(u8::is_ascii_hexdigit);
+    u64::from_str_radix(str::from_utf8(text).ok().filter(|_| is_number)?, 16).ok()
 }
 
 /// A pointer as printf writes it.

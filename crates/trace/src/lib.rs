@@ -23,7 +23,7 @@
 //! - [`input`]: bytes to events of one trace. [`event`]: the events. [`store`]: their columns. [`load`](mod@load): both together, on several threads.
 //! - [`chrome`]: traces in Chrome's JSON, written.
 //! - [`names`]: what names mean. [`recorded_args`]: what the profiler recorded about an operator.
-//! - [`parallel`], [`statistics`], [`time`], [`id`], [`error`], [`damage`], [`unfinished`]: what all of them use.
+//! - [`numbers`], [`parallel`], [`statistics`], [`time`], [`id`], [`error`], [`damage`], [`unfinished`]: what all of them use.
 
 // A comment says what a name does not: a unit, what `None` means, why. Names are for the rest.
 #![allow(missing_docs, reason = "no other program documents against this crate")]
@@ -36,6 +36,7 @@ pub mod id;
 pub mod input;
 pub mod load;
 pub mod names;
+pub mod numbers;
 pub mod parallel;
 pub mod recorded_args;
 pub mod statistics;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::answers::recording;
 use crate::operation::{Operation, Source, State};
-use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups, is_point_to_point};
+use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups};
 use crate::records::Records;
 use crate::time::Ns;
 
@@ -28,7 +28,9 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         match part.finding.outcome {
             Some(Outcome::Hung) => hung.push((whole.order(part), whole.hung(part), *part)),
             Some(Outcome::Lagging) => lagging.push((whole.hung(part), *part)),
-            Some(Outcome::Unclear) if is_hung && (blames(part) || !whole.unknown_culprits(part).is_empty()) => {
+            Some(Outcome::Unclear)
+                if is_hung && (blames(part) || !unknown_culprits(part, groups, &culprits).is_empty()) =>
+            {
                 hung.push((whole.order(part), whole.hung(part), *part));
             }
             Some(Outcome::Unclear) => open.push((whole.order(part), whole.open(part), *part)),
@@ -305,18 +307,14 @@ impl<'a> Whole<'a> {
         (self.distance.get(at).copied().unwrap_or(u32::MAX), finding.sequence.is_none(), since)
     }
 
-    fn unknown_culprits(&self, part: &Part<'_>) -> Vec<u32> {
-        unknown_culprits(part, self.groups, self.culprits)
-    }
-
     fn hung(&self, part: &Part<'_>) -> HungGroup {
         let Part { at, group, finding, .. } = *part;
         let list = |ranks: &BTreeSet<u32>| ranks.iter().copied().collect::<Vec<u32>>();
         let mut evidence = finding.evidence.clone();
-        let unknown = self.unknown_culprits(part);
+        let unknown = unknown_culprits(part, self.groups, self.culprits);
         let oldest = self.oldest(finding).filter(|_| finding.collective.is_none());
         let collective = finding.collective.as_deref().or(oldest.and_then(|of| of.collective.as_deref()));
-        let sequence = finding.sequence.or(oldest.filter(|of| !is_point_to_point(of)).and_then(|of| of.sequence));
+        let sequence = finding.sequence.or(oldest.filter(|of| !of.is_point_to_point()).and_then(|of| of.sequence));
         if !unknown.is_empty() {
             let none = Evidence::new(EvidenceKind::NoRecords, unknown.clone(), list(&finding.waiting));
             evidence.insert(0, Evidence { collective: collective.map(str::to_owned), sequence, ..none });
@@ -373,19 +371,12 @@ impl<'a> Whole<'a> {
         let first = evidence.first();
         HungGroup {
             name: part.group.name.clone(),
-            distance: None,
             collective: first.and_then(|of| of.collective.clone()),
             sequence: first.and_then(|of| of.sequence),
-            missing_ranks: Vec::new(),
-            stuck_ranks: Vec::new(),
             odd_ranks: odd.collect::<BTreeSet<u32>>().into_iter().collect(),
-            waiting_ranks: Vec::new(),
             unknown_ranks: part.group.unknown(),
-            culprits: Vec::new(),
             evidence: evidence.clone(),
-            evidence_left_out: 0,
-            may_wait_elsewhere: Vec::new(),
-            paths: None,
+            ..HungGroup::default()
         }
     }
 
@@ -415,14 +406,16 @@ impl<'a> Whole<'a> {
 
     fn open(&self, Part { at, group, finding, .. }: &Part<'_>) -> OpenGroup {
         let oldest = self.oldest(finding);
-        let is_collective = |operation: &&Operation| !is_point_to_point(operation);
+        let is_collective = |operation: &&Operation| !operation.is_point_to_point();
         let operations = || finding.oldest.iter().map(|(rank, at)| (*rank, &self.records.operations[*at]));
         let not_started = || operations().filter(|(_, of)| of.state == State::Scheduled).map(|(rank, _)| rank);
         let runs = operations().any(|(_, of)| of.state == State::Started);
         let is_one = operations().all(|(_, of)| is_collective(&of) && of.sequence == oldest.and_then(|of| of.sequence));
         // Only dumps have the other side.
         let is_idle = |rank: &&u32| {
-            group.source == Source::WATCHDOG && oldest.is_some_and(is_point_to_point) && !finding.waiting.contains(rank)
+            group.source == Source::WATCHDOG
+                && oldest.is_some_and(Operation::is_point_to_point)
+                && !finding.waiting.contains(rank)
         };
         OpenGroup {
             name: group.name.clone(),

@@ -1,9 +1,7 @@
 //! Sends and receives in logs, which have every call and no states: of each pair of ranks one sends as often as the other receives.
 
-use std::collections::BTreeMap;
-
 use super::finding::Finding;
-use super::peers::peer_of;
+use super::peers::directions;
 use super::{Evidence, EvidenceKind, Outcome};
 use crate::names::collectives::Collective;
 use crate::operation::Source;
@@ -15,21 +13,12 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
     if group.source != Source::DEBUG_LOG || finding.outcome == Some(Outcome::Hung) || !is_whole(records) {
         return;
     }
-    // By both ranks: how many sends, and how many receives.
-    let mut directions: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
-    for (rank, member) in &group.members {
-        for at in &member.peers {
-            let Some(peer) = peer_of(group, records, *at).filter(|peer| group.members.contains_key(peer)) else {
-                continue;
-            };
-            match records.operations[*at].collective.as_deref().and_then(Collective::of_record) {
-                Some(Collective::Send) => directions.entry((*rank, peer)).or_default().0 += 1,
-                Some(Collective::Recv) => directions.entry((peer, *rank)).or_default().1 += 1,
-                _ => {}
-            }
+    let is_here = |rank: &u32| group.members.contains_key(rank);
+    for ((from, to), direction) in directions(group, records, |_| true) {
+        let (sends, receives) = (direction.sends.len(), direction.receives.len());
+        if sends == receives || !is_here(&from) || !is_here(&to) {
+            continue;
         }
-    }
-    for ((from, to), (sends, receives)) in directions.into_iter().filter(|(_, (sends, receives))| sends != receives) {
         let (rank, peer, called) =
             if sends < receives { (from, to, Collective::Send) } else { (to, from, Collective::Recv) };
         finding.outcome = Some(Outcome::Lagging);

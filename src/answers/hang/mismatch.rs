@@ -6,6 +6,7 @@
 //! did end. Where a source does not say what is open, such a difference is noted and proves no hang.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use super::finding::Finding;
@@ -24,17 +25,22 @@ const MOST_DIFFERENCES: usize = 16;
 /// By NCCL's numbers.
 const REDUCTIONS: [&str; 5] = ["sum", "product", "maximum", "minimum", "average"];
 
+const OTHER_REDUCTION: &str = "another reduction";
+
 /// How many of the operations under one number are listed.
 const NAMED: usize = 8;
 
-/// The fields that must be equal on all ranks of a group, for the operations of one number.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Call {
-    collective: Vec<Option<Arc<str>>>,
-    dtype: Vec<Option<Arc<str>>>,
-    sizes: Vec<Option<Size>>,
-    roots: Vec<Option<i64>>,
-    reductions: Vec<Option<u32>>,
+/// The operations of one number on a rank.
+type Call = Vec<Fields>;
+
+/// The fields of an operation that must be equal on all ranks of a group.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Fields {
+    collective: Option<Arc<str>>,
+    dtype: Option<Arc<str>>,
+    size: Option<Size>,
+    root: Option<i64>,
+    reduction: Option<u32>,
 }
 
 /// The size of a call, in what its source counts.
@@ -44,51 +50,81 @@ enum Size {
     Bytes(u64),
 }
 
-impl Call {
-    fn add(&mut self, at: usize, records: &Records) {
+/// What calls may differ in, the first of which that they do counts.
+const KINDS: [EvidenceKind; 5] = [
+    EvidenceKind::OtherCollective,
+    EvidenceKind::OtherType,
+    EvidenceKind::OtherSize,
+    EvidenceKind::OtherRoot,
+    EvidenceKind::OtherReduction,
+];
+
+/// A field, as it is compared and shown.
+#[derive(PartialEq)]
+enum Field<'a> {
+    Name(&'a str),
+    Size(Size),
+    Root(i64),
+    Reduction(u32),
+}
+
+impl fmt::Display for Field<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Field::Name(name) => f.write_str(name),
+            Field::Size(Size::Elements(n)) => write!(f, "{n} elements"),
+            Field::Size(Size::Bytes(n)) => write!(f, "{n} bytes"),
+            Field::Root(root) => write!(f, "root {root}"),
+            Field::Reduction(number) => f.write_str(REDUCTIONS.get(*number as usize).unwrap_or(&OTHER_REDUCTION)),
+        }
+    }
+}
+
+impl Fields {
+    fn of(at: usize, records: &Records) -> Self {
         let operation = &records.operations[at];
-        // A barrier is an all-reduce, too, and another call than one of the program's.
-        self.collective.push(records.calls_by.get(&at).or(operation.collective.as_ref()).cloned());
-        self.dtype.push(operation.dtype.clone());
-        let of = operation.collective.as_deref().and_then(Collective::of_record);
-        self.sizes.push(size(operation));
-        self.roots.push(operation.peer.filter(|_| of.is_some_and(Collective::has_root)));
-        self.reductions.push(operation.reduction);
+        let has_root = operation.known_collective().is_some_and(Collective::has_root);
+        Fields {
+            // A barrier is an all-reduce, too, and another call than one of the program's.
+            collective: records.calls_by.get(&at).or(operation.collective.as_ref()).cloned(),
+            dtype: operation.dtype.clone(),
+            size: size(operation),
+            root: operation.peer.filter(|_| has_root),
+            reduction: operation.reduction,
+        }
+    }
+
+    fn get(&self, kind: EvidenceKind) -> Option<Field<'_>> {
+        match kind {
+            EvidenceKind::OtherType => self.dtype.as_deref().map(Field::Name),
+            EvidenceKind::OtherSize => self.size.map(Field::Size),
+            EvidenceKind::OtherRoot => self.root.map(Field::Root),
+            EvidenceKind::OtherReduction => self.reduction.map(Field::Reduction),
+            _ => self.collective.as_deref().map(Field::Name),
+        }
     }
 
     fn unknown(&self) -> usize {
-        let texts = self.collective.iter().chain(&self.dtype).filter(|text| text.is_none()).count();
-        texts + self.sizes.iter().filter(|size| size.is_none()).count()
+        [self.collective.is_none(), self.dtype.is_none(), self.size.is_none()].into_iter().filter(|none| *none).count()
     }
+}
 
-    /// How its operations differ from those of `other`, starting at operation `from` of `other`.
-    fn differs(&self, other: &Call, from: usize) -> Option<EvidenceKind> {
-        fn differ<T: PartialEq>(own: &[Option<T>], others: &[Option<T>], from: usize) -> bool {
-            own.iter().zip(&others[from..]).any(|(a, b)| a.is_some() && b.is_some() && a != b)
-        }
-        if differ(&self.collective, &other.collective, from) {
-            return Some(EvidenceKind::OtherCollective);
-        }
-        if differ(&self.dtype, &other.dtype, from) {
-            return Some(EvidenceKind::OtherType);
-        }
-        if differ(&self.sizes, &other.sizes, from) {
-            return Some(EvidenceKind::OtherSize);
-        }
-        if differ(&self.roots, &other.roots, from) {
-            return Some(EvidenceKind::OtherRoot);
-        }
-        differ(&self.reductions, &other.reductions, from).then_some(EvidenceKind::OtherReduction)
-    }
+/// How the operations of a call differ from those of another one.
+fn differs(call: &[Fields], other: &[Fields]) -> Option<EvidenceKind> {
+    let differ = |kind: &EvidenceKind| {
+        let mut fields = call.iter().zip(other).filter_map(|(one, other)| one.get(*kind).zip(other.get(*kind)));
+        fields.any(|(one, other)| one != other)
+    };
+    KINDS.into_iter().find(differ)
+}
 
-    /// Whether all types have one size, in which the messages are as long.
-    fn is_as_long(&self, other: &Call) -> bool {
-        let bytes = |of: &Option<Arc<str>>| of.as_deref().and_then(element_bytes);
-        self.dtype
-            .iter()
-            .zip(&other.dtype)
-            .all(|(one, other)| one == other || bytes(one).is_some() && bytes(one) == bytes(other))
-    }
+/// Whether all types have one size, in which the messages are as long.
+fn are_as_long(call: &[Fields], other: &[Fields]) -> bool {
+    let bytes = |of: &Fields| of.dtype.as_deref().and_then(element_bytes);
+    let fits = |(one, other): (&Fields, &Fields)| {
+        one.dtype == other.dtype || bytes(one).is_some() && bytes(one) == bytes(other)
+    };
+    call.iter().zip(other).all(fits)
 }
 
 /// Ranks that made the same call.
@@ -104,7 +140,7 @@ struct Side {
 
 /// The size that must be equal on all ranks; `None` if it may differ. The input of a broadcast and the output of a reduction matter only to the root.
 fn size(operation: &Operation) -> Option<Size> {
-    let elements = match operation.collective.as_deref().and_then(Collective::of_record)? {
+    let elements = match operation.known_collective()? {
         Collective::AllReduce | Collective::AllGather | Collective::Reduce => operation.in_elements,
         Collective::ReduceScatter | Collective::Broadcast => operation.out_elements,
         _ => return None,
@@ -171,7 +207,7 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
             let stops = |other: &Side| match differ(most, other) {
                 None | Some(EvidenceKind::OtherReduction) => false,
                 Some(EvidenceKind::OtherRoot) => shows_what_is_open,
-                Some(EvidenceKind::OtherType) => shows_what_is_open || !most.call.is_as_long(&other.call),
+                Some(EvidenceKind::OtherType) => shows_what_is_open || !are_as_long(&most.call, &other.call),
                 Some(_) => true,
             };
             // Of a function the numbers of a source alone say whether they are of one call.
@@ -193,7 +229,8 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
 /// What one side has in place of the largest; without a majority nothing says who is right.
 fn difference(sequence: i64, most: &Side, other: &Side, is_tie: bool, records: &Records) -> Option<Evidence> {
     let kind = differ(most, other)?;
-    let from = first_difference(&most.call, &other.call, kind);
+    let same = most.call.iter().zip(&other.call).take_while(|(one, other)| one.get(kind) == other.get(kind));
+    let from = same.count();
     let [here, there] = [other, most].map(|of| Some(text(&of.call, kind, from)));
     let kind = if is_tie { EvidenceKind::Undecidable } else { kind };
     let evidence = Evidence::new(kind, other.ranks.clone(), most.ranks.clone());
@@ -211,8 +248,7 @@ fn sides(
     let mut equal: BTreeMap<Call, Side> = BTreeMap::new();
     for of_rank in of_number.chunk_by(|a, b| a.1 == b.1) {
         let (sequence, rank, at) = of_rank[0];
-        let mut call = Call::default();
-        of_rank.iter().for_each(|(.., at)| call.add(*at, records));
+        let call: Call = of_rank.iter().map(|(.., at)| Fields::of(*at, records)).collect();
         let (first, last) = ends.get(&rank).copied().unwrap_or((sequence, sequence));
         let (is_first, is_last) = (first == sequence, last == sequence && !is_written_at_once);
         let side = equal.entry(call).or_insert_with_key(|call| Side {
@@ -227,7 +263,8 @@ fn sides(
     }
     let mut all: Vec<Side> = equal.into_values().collect();
     // The best-known calls come first, so that the rest is compared with them.
-    let known = |side: &Side| (side.call.unknown(), std::cmp::Reverse(side.call.collective.len()));
+    let known =
+        |side: &Side| (side.call.iter().map(Fields::unknown).sum::<usize>(), std::cmp::Reverse(side.call.len()));
     all.sort_by(|a, b| known(a).cmp(&known(b)).then_with(|| largest(a, b)));
     let mut sides: Vec<Side> = Vec::new();
     for own in all {
@@ -248,15 +285,14 @@ fn largest(one: &Side, other: &Side) -> std::cmp::Ordering {
 }
 
 fn differ(one: &Side, other: &Side) -> Option<EvidenceKind> {
-    let is_shorter = one.call.collective.len() < other.call.collective.len();
-    let (short, long) = if is_shorter { (one, other) } else { (other, one) };
-    let longer = long.call.collective.len() - short.call.collective.len();
+    let (short, long) = if one.call.len() < other.call.len() { (one, other) } else { (other, one) };
+    let longer = long.call.len() - short.call.len();
     if longer == 0 {
-        return short.call.differs(&long.call, 0);
+        return differs(&short.call, &long.call);
     }
     // A log copied while it was being written may end within a call; a log whose beginning is missing may begin within one.
     let cut = [(short.is_last, 0), (short.is_first, longer)];
-    let mut kinds = cut.iter().filter(|(is_cut, _)| *is_cut).map(|(_, from)| short.call.differs(&long.call, *from));
+    let mut kinds = cut.iter().filter(|(is_cut, _)| *is_cut).map(|(_, from)| differs(&short.call, &long.call[*from..]));
     let first = kinds.next().unwrap_or(Some(EvidenceKind::OtherCollective));
     if kinds.any(|kind| kind.is_none()) { None } else { first }
 }
@@ -304,41 +340,13 @@ fn before(sequence: i64, finding: &mut Finding) {
     }
 }
 
-/// The index of the first operation in which two calls differ.
-fn first_difference(one: &Call, other: &Call, kind: EvidenceKind) -> usize {
-    fn first<T: PartialEq>(one: &[T], other: &[T]) -> usize {
-        one.iter().zip(other).take_while(|(a, b)| a == b).count()
-    }
-    match kind {
-        EvidenceKind::OtherType => first(&one.dtype, &other.dtype),
-        EvidenceKind::OtherSize => first(&one.sizes, &other.sizes),
-        EvidenceKind::OtherRoot => first(&one.roots, &other.roots),
-        EvidenceKind::OtherReduction => first(&one.reductions, &other.reductions),
-        _ => first(&one.collective, &other.collective),
-    }
-}
-
 /// Describes a call for people; if it has many operations, from the first difference on.
-fn text(call: &Call, kind: EvidenceKind, first: usize) -> String {
-    let all = call.collective.len();
+fn text(call: &[Fields], kind: EvidenceKind, first: usize) -> String {
+    let all = call.len();
     let from = if all > NAMED { first.min(all) } else { 0 };
-    let word = |at: usize| match kind {
-        EvidenceKind::OtherType => call.dtype[at].as_deref().unwrap_or("?").to_owned(),
-        EvidenceKind::OtherSize => match call.sizes[at] {
-            Some(Size::Elements(n)) => format!("{n} elements"),
-            Some(Size::Bytes(n)) => format!("{n} bytes"),
-            None => "?".to_owned(),
-        },
-        EvidenceKind::OtherRoot => call.roots[at].map_or("?".to_owned(), |root| format!("root {root}")),
-        EvidenceKind::OtherReduction => {
-            let number = call.reductions[at].and_then(|number| usize::try_from(number).ok());
-            number
-                .and_then(|number| REDUCTIONS.get(number))
-                .map_or("another reduction".to_owned(), |name| (*name).to_owned())
-        }
-        _ => call.collective[at].as_deref().unwrap_or("?").to_owned(),
-    };
-    let words: Vec<String> = (from..all).take(NAMED).map(word).collect();
+    let unknown = if kind == EvidenceKind::OtherReduction { OTHER_REDUCTION } else { "?" };
+    let word = |of: &Fields| of.get(kind).map_or(unknown.to_owned(), |field| field.to_string());
+    let words: Vec<String> = call[from..].iter().take(NAMED).map(word).collect();
     let after = if from > 0 { format!(" after {from} others") } else { String::new() };
     let more = (all - from).saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

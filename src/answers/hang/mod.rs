@@ -153,7 +153,7 @@ pub struct HangReport {
 }
 
 /// A group in which ranks wait for others, or have done less than others.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HungGroup {
     /// Its name and ranks.

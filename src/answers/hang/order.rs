@@ -10,7 +10,7 @@ use super::finding::{Finding, is_open};
 use super::graph::{Graph, Rank};
 use super::{Evidence, EvidenceKind, Outcome};
 use crate::operation::{Operation, State};
-use crate::operations::recorded_groups::{RecordedGroups, is_point_to_point};
+use crate::operations::recorded_groups::RecordedGroups;
 use crate::records::Records;
 
 /// Ranks with more open groups are not compared.
@@ -39,7 +39,7 @@ pub(super) fn add(groups: &RecordedGroups, records: &Records, found: &mut [Findi
             for (second, other) in &of_rank {
                 let by_start = one.state == State::Started && other.state == State::Scheduled;
                 let is_timed = started.contains(first) || started.contains(second);
-                let by_call = !is_timed && !is_point_to_point(one) && !is_point_to_point(other);
+                let by_call = !is_timed && !one.is_point_to_point() && !other.is_point_to_point();
                 // It was called first, too.
                 let is_first = one.enqueued.zip(other.enqueued).is_some_and(|(one, other)| one < other);
                 if is_first && (by_start || by_call) {

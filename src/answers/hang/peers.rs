@@ -13,16 +13,35 @@ use crate::operation::Operation;
 use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
-/// The incomplete operations from one rank to another, oldest first.
+/// Sends and receives from one rank to another, oldest first.
 #[derive(Default)]
-struct Direction {
-    sends: Vec<usize>,
-    receives: Vec<usize>,
+pub(super) struct Direction {
+    pub(super) sends: Vec<usize>,
+    pub(super) receives: Vec<usize>,
+}
+
+/// By the rank that sends and the one that receives: those of their sends and receives that are meant.
+pub(super) fn directions(
+    group: &RecordedGroup,
+    records: &Records,
+    is_meant: impl Fn(&Operation) -> bool,
+) -> BTreeMap<(u32, u32), Direction> {
+    let mut found: BTreeMap<(u32, u32), Direction> = BTreeMap::new();
+    for (rank, member) in &group.members {
+        for at in member.peers.iter().filter(|at| is_meant(&records.operations[**at])) {
+            let Some(peer) = peer_of(group, records, *at) else { continue };
+            match records.operations[*at].known_collective() {
+                Some(Collective::Send) => found.entry((*rank, peer)).or_default().sends.push(*at),
+                Some(Collective::Recv) => found.entry((peer, *rank)).or_default().receives.push(*at),
+                _ => {}
+            }
+        }
+    }
+    found
 }
 
 /// Adds what the sends and receives of a group show.
 pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Finding) {
-    let mut directions: BTreeMap<(u32, u32), Direction> = BTreeMap::new();
     for (rank, member) in &group.members {
         let open = member.peers.iter().filter(|at| is_open(&records.operations[**at]));
         for at in open {
@@ -32,15 +51,9 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
             if records.operations[*at].enqueued < records.operations[*oldest].enqueued {
                 *oldest = *at;
             }
-            let Some(peer) = peer_of(group, records, *at) else { continue };
-            match records.operations[*at].collective.as_deref().and_then(Collective::of_record) {
-                Some(Collective::Send) => directions.entry((*rank, peer)).or_default().sends.push(*at),
-                Some(Collective::Recv) => directions.entry((peer, *rank)).or_default().receives.push(*at),
-                _ => {}
-            }
         }
     }
-    for ((from, to), direction) in directions {
+    for ((from, to), direction) in directions(group, records, is_open) {
         let paired = direction.sends.len().min(direction.receives.len());
         let fits =
             |(send, receive): &(&usize, &usize)| fit(&records.operations[**send], &records.operations[**receive]);
@@ -96,13 +109,11 @@ fn other_peer(group: &RecordedGroup, records: &Records, finding: &mut Finding) {
     let has_sent = |from: u32, to: u32| {
         let is_one = |(rank, is_send): (u32, bool), other: u32| {
             let of_rank = group.members.get(&rank).into_iter().flat_map(|member| &member.peers);
-            of_rank.filter(|at| peer_of(group, records, **at) == Some(other)).map(|at| &records.operations[*at]).any(
-                |of| {
-                    let wanted = if is_send { Collective::Send } else { Collective::Recv };
-                    of.collective.as_deref().and_then(Collective::of_record) == Some(wanted)
-                        && (is_send || !is_open(of))
-                },
-            )
+            let wanted = if is_send { Collective::Send } else { Collective::Recv };
+            let of_peer = of_rank.filter(|at| peer_of(group, records, **at) == Some(other));
+            of_peer
+                .map(|at| &records.operations[*at])
+                .any(|of| of.known_collective() == Some(wanted) && (is_send || !is_open(of)))
         };
         is_one((from, true), to) || is_one((to, false), from)
     };

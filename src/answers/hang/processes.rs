@@ -130,6 +130,9 @@ pub(super) fn to_look_at(
     since: impl Fn(u32) -> Option<Ns>,
     newest: Option<Ns>,
 ) -> Vec<RankProcess> {
+    fn key(of: &RankProcess) -> (Option<&str>, Option<i64>, Option<i64>) {
+        (of.host.as_deref(), of.pid, of.gpu)
+    }
     let processes = &groups.processes;
     let mut found: Vec<RankProcess> = Vec::new();
     let is_known = blamed.iter().any(|(_, of)| !of.culprits.is_empty());
@@ -138,13 +141,8 @@ pub(super) fn to_look_at(
         let ranks: BTreeSet<u32> = if is_known { of.culprits.iter().copied().collect() } else { fewer().collect() };
         for rank in ranks {
             let Some(process) = of_group(processes, group, rank) else { continue };
-            let is_it = |known: &RankProcess| {
-                known.host == process.host
-                    && known.pid == process.pid
-                    && known.gpu == process.gpu
-                    && known.rank == process.rank
-            };
-            if let Some(known) = found.iter_mut().find(|known| is_it(known)) {
+            let is_it = |known: &&mut RankProcess| key(known) == key(&process) && known.rank == process.rank;
+            if let Some(known) = found.iter_mut().find(is_it) {
                 known.also_in.extend(process.group);
             } else {
                 let since_ns = process.rank.and_then(&since);
@@ -154,14 +152,12 @@ pub(super) fn to_look_at(
         }
     }
     for process in processes.all.iter().filter(|process| !process.faults.is_empty()) {
-        let is_it = |known: &&mut RankProcess| {
-            known.host == process.host && known.pid == process.pid && known.gpu == process.device
-        };
-        match found.iter_mut().find(is_it) {
+        let own = of_process(process);
+        match found.iter_mut().find(|known| key(known) == key(&own)) {
             Some(known) => {
                 known.faults.extend(process.faults.difference(&known.faults.iter().cloned().collect()).cloned())
             }
-            None => found.push(of_process(process)),
+            None => found.push(own),
         }
     }
     found

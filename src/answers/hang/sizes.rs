@@ -20,8 +20,7 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
     for (rank, member) in &group.members {
         for at in &member.collectives {
             let operation = &records.operations[*at];
-            let is_all_to_all =
-                operation.collective.as_deref().and_then(Collective::of_record) == Some(Collective::AllToAll);
+            let is_all_to_all = operation.known_collective() == Some(Collective::AllToAll);
             if let Some(sequence) = operation.sequence.filter(|_| is_all_to_all && is_open(operation)) {
                 by_number.entry(sequence).or_default().insert(*rank, *at);
             }

@@ -133,7 +133,7 @@ impl Found {
             seq: operation.sequence.and_then(|seq| u32::try_from(seq).ok()),
             launch: operation.launch,
             stream: operation.stream,
-            message: match operation.collective.as_deref().and_then(Collective::of_record) {
+            message: match operation.known_collective() {
                 Some(Collective::Send) => Some("send"),
                 Some(Collective::Recv) => Some("recv"),
                 _ => None,

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::communicators::counted;
 use crate::answers::cost::Distribution;
-use crate::names::collectives::Collective;
 use crate::operation::{Operation, Source};
 use crate::operations::communicators::Communicators;
 use crate::records::Records;
@@ -97,8 +96,7 @@ fn class(bytes: u64) -> u64 {
 /// Algorithm and bus bandwidth of an operation in GB/s: bytes per nanosecond. `None` for one too short for its source's clock.
 pub(super) fn bandwidths(operation: &Operation, ranks: Option<u64>) -> Option<(f64, Option<f64>)> {
     let algorithm = operation.bytes? as f64 / operation.took().filter(|took| *took > Ns::ZERO)?.as_f64();
-    let collective = Collective::of_record(operation.collective.as_deref()?);
-    let factor = collective.and_then(|collective| match ranks {
+    let factor = operation.known_collective().and_then(|collective| match ranks {
         _ if collective.bus_factor(2) == collective.bus_factor(4) => Some(collective.bus_factor(2)),
         ranks => ranks.map(|ranks| collective.bus_factor(ranks)),
     });

@@ -20,7 +20,7 @@ use nccl_stacks_recorder_text::flow::shape::Shape;
 use nccl_stacks_recorder_text::flow::trees::{Neighbour, Parent};
 use nccl_stacks_recorder_text::flow::{self, of_collective, of_pair};
 
-use super::{Converted, Coverage, collective_of, function, nccl_number, size_of};
+use super::{Converted, Coverage, function, nccl_number, size_of};
 use crate::export::flow_rank;
 use crate::names::collectives::Collective;
 use crate::names::values::number_of_dtype;
@@ -131,7 +131,7 @@ fn part<'a>(
     let operation = proxy.operation?;
     let row = records.operations.get(operation)?;
     let communicator = row.communicator?;
-    let collective = collective_of(row)?;
+    let collective = row.known_collective()?;
     let is_bare = proxy.peer < 0;
     if peer.is_none() && !is_bare {
         return None;
@@ -316,7 +316,7 @@ struct OpCount {
 
 /// The extractor's number of the reduction.
 fn reduction(part: &ChannelOp<'_>) -> Option<u32> {
-    flow::reduction(function(collective_of(part.row)?), part.row.reduction)
+    flow::reduction(function(part.row.known_collective()?), part.row.reduction)
 }
 
 fn op_line<'a>(op_count: OpCount, parts: &[ChannelOp<'_>], first: &ChannelOp<'a>, neighbours: &Neighbours) -> Line<'a> {

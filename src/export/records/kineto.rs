@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{collective_of, function, size_of};
+use super::{function, size_of};
 use crate::names::args;
 use crate::names::collectives::Collective;
 use crate::operation::{Counts, Operation};
@@ -18,12 +18,12 @@ pub(super) const KERNEL: &str = "kernel";
 
 /// The function that was called: `ncclAllReduce`.
 pub(super) fn call(operation: &Operation) -> String {
-    collective_of(operation).map_or_else(|| name(operation), |collective| format!("nccl{}", function(collective)))
+    operation.known_collective().map_or_else(|| name(operation), |collective| format!("nccl{}", function(collective)))
 }
 
 /// A kernel's name: `ncclDevKernel_AllReduce_RING_LL128`.
 pub(super) fn kernel(operation: &Operation) -> String {
-    let function = match collective_of(operation) {
+    let function = match operation.known_collective() {
         // One kernel does both.
         Some(Collective::Send | Collective::Recv) => "SendRecv".to_owned(),
         Some(collective) => function(collective).to_owned(),

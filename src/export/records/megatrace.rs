@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 pub use nccl_stacks_recorder_text::megatrace::Form;
 use nccl_stacks_recorder_text::megatrace::{About, Line};
 
-use super::{Converted, Coverage, collective_of, function};
+use super::{Converted, Coverage, function};
 use crate::names::collectives::Collective;
 use crate::operation::{Operation, Source};
 use crate::records::Records;
@@ -57,7 +57,7 @@ fn sources(usable: impl Iterator<Item = (u32, Source)>) -> BTreeMap<u32, Source>
 type Call<'a> = (&'a Operation, Line<'a>);
 
 fn call<'a>(records: &Records, operation: &'a Operation) -> Option<(u32, Call<'a>)> {
-    let collective = collective_of(operation)?;
+    let collective = operation.known_collective()?;
     let line = Line {
         about: About::default(),
         saves: 1,

@@ -54,10 +54,6 @@ fn nccl_number(operation: &Operation) -> Option<i64> {
     if operation.counts == Counts::Function { operation.sequence } else { operation.nccl_sequence }
 }
 
-fn collective_of(operation: &Operation) -> Option<Collective> {
-    Collective::of_record(operation.collective.as_deref()?)
-}
-
 /// The name of NCCL's function, without `nccl`.
 fn function(collective: Collective) -> &'static str {
     match collective {

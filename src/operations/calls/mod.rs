@@ -10,7 +10,6 @@ use std::sync::Arc;
 use super::alignment::{by_number, by_order};
 use super::communicators::Communicators;
 use super::recorded_ranks::RecordedRanks;
-use crate::names::collectives::Collective;
 use crate::numbers::Numbers;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
@@ -124,8 +123,7 @@ impl Calls {
                 Counts::Group | Counts::Communicator | Counts::Collectives => true,
             };
             let number = operation.sequence.filter(|_| is_ordering);
-            let is_of_all = operation.collective.as_deref().and_then(Collective::of_record);
-            let is_of_all = is_of_all.is_some_and(|of| !of.has_root() && !of.is_point_to_point());
+            let is_of_all = operation.known_collective().is_some_and(|of| !of.has_root() && !of.is_point_to_point());
             let took = operation.duration.filter(|_| is_of_all);
             calls.streams[at].calls.push(Call { time, kind, number, took });
             calls.calls += 1;

@@ -109,8 +109,7 @@ pub(super) fn size_of(records: &Records, rows: &[usize]) -> SizeOf {
 
 /// The count that NCCL was given for a collective of these elements.
 fn count_of(operation: &Operation) -> Option<u64> {
-    let collective = operation.collective.as_deref().and_then(Collective::of_record);
-    match collective {
+    match operation.known_collective() {
         Some(Collective::ReduceScatter | Collective::Scatter | Collective::Recv) => operation.out_elements,
         _ => operation.in_elements.or(operation.out_elements),
     }
@@ -118,7 +117,7 @@ fn count_of(operation: &Operation) -> Option<u64> {
 
 /// The name of a collective on both sides: sends and receives share kernels, and so one name.
 pub(super) fn word(operation: &Operation) -> Option<&'static str> {
-    let collective = Collective::of_record(operation.collective.as_deref()?)?;
+    let collective = operation.known_collective()?;
     Some(if collective.is_point_to_point() { Collective::SendRecv.name() } else { collective.name() })
 }
 

@@ -1,5 +1,7 @@
 //! One line of NCCL's own log: `host:pid:tid [device] NCCL INFO message`, with any prefix. Some who collect logs cut off all before the device.
 
+use std::sync::LazyLock;
+
 use memchr::memchr;
 use memchr::memmem;
 
@@ -84,55 +86,47 @@ pub(super) enum Found<'a> {
     Other,
 }
 
-/// Looks for NCCL's name in every line: it is built once.
-pub(super) struct Parser {
-    name: memmem::Finder<'static>,
+/// Looked for in every line: it is built once.
+static NAME_IN_LINE: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(NAME_OF_NCCL));
+
+/// Where the text before NCCL's mark ends, and what follows the name.
+fn mark(line: &[u8]) -> Option<(Option<usize>, &[u8])> {
+    let mut rest = &[][..];
+    for at in NAME_IN_LINE.find_iter(line) {
+        rest = &line[at + NAME_OF_NCCL.len()..];
+        if line[..at].ends_with(b" ") && (rest.starts_with(INFO) || rest.starts_with(WARN)) {
+            return Some((Some(at - 1), rest));
+        }
+    }
+    (!rest.is_empty()).then_some((None, rest))
 }
 
-impl Parser {
-    pub(super) fn new() -> Self {
-        Parser { name: memmem::Finder::new(NAME_OF_NCCL) }
+/// Parses a line; `None` for lines that are not used.
+pub(super) fn parse(line: &[u8]) -> Option<Found<'_>> {
+    let (before, rest) = mark(line)?;
+    let Some(before) = before else { return Some(Found::Other) };
+    if let Some(text) = rest.strip_prefix(WARN) {
+        // The place in NCCL's source is before the mark.
+        let before = &line[..before];
+        let before = before.iter().rposition(|byte| *byte == b' ').map_or(before, |at| &before[..at]);
+        let (process, _, device) = origin(before)?;
+        return Some(Found::Warning(process, device, text));
     }
+    let message = message(&rest[INFO.len()..])?;
+    let (process, thread, device) = origin(&line[..before])?;
+    Some(Found::Line(Line { process, thread, device, message }))
+}
 
-    /// Where the text before NCCL's mark ends, and what follows the name.
-    fn mark<'a>(&self, line: &'a [u8]) -> Option<(Option<usize>, &'a [u8])> {
-        let mut rest = &[][..];
-        for at in self.name.find_iter(line) {
-            rest = &line[at + NAME_OF_NCCL.len()..];
-            if line[..at].ends_with(b" ") && (rest.starts_with(INFO) || rest.starts_with(WARN)) {
-                return Some((Some(at - 1), rest));
-            }
-        }
-        (!rest.is_empty()).then_some((None, rest))
-    }
+/// Where the mark of a second line is, whose process wrote into the first.
+pub(super) fn second_mark(line: &[u8]) -> Option<usize> {
+    let is_mark = |at: &usize| line[..*at].ends_with(b" ") && line[at + NAME_OF_NCCL.len()..].starts_with(INFO);
+    NAME_IN_LINE.find_iter(line).filter(is_mark).nth(1).map(|at| at - 1)
+}
 
-    /// Parses a line; `None` for lines that are not used.
-    pub(super) fn parse<'a>(&self, line: &'a [u8]) -> Option<Found<'a>> {
-        let (before, rest) = self.mark(line)?;
-        let Some(before) = before else { return Some(Found::Other) };
-        if let Some(text) = rest.strip_prefix(WARN) {
-            // The place in NCCL's source is before the mark.
-            let before = &line[..before];
-            let before = before.iter().rposition(|byte| *byte == b' ').map_or(before, |at| &before[..at]);
-            let (process, _, device) = origin(before)?;
-            return Some(Found::Warning(process, device, text));
-        }
-        let message = message(&rest[INFO.len()..])?;
-        let (process, thread, device) = origin(&line[..before])?;
-        Some(Found::Line(Line { process, thread, device, message }))
-    }
-
-    /// Where the mark of a second line is, whose process wrote into the first.
-    pub(super) fn second_mark(&self, line: &[u8]) -> Option<usize> {
-        let is_mark = |at: &usize| line[..*at].ends_with(b" ") && line[at + NAME_OF_NCCL.len()..].starts_with(INFO);
-        self.name.find_iter(line).filter(is_mark).nth(1).map(|at| at - 1)
-    }
-
-    pub(super) fn is_line(&self, line: &[u8]) -> bool {
-        match self.mark(line) {
-            Some((Some(before), rest)) if rest.starts_with(INFO) => origin(&line[..before]).is_some(),
-            _ => false,
-        }
+pub(super) fn is_line(line: &[u8]) -> bool {
+    match mark(line) {
+        Some((Some(before), rest)) if rest.starts_with(INFO) => origin(&line[..before]).is_some(),
+        _ => false,
     }
 }
 
@@ -275,14 +269,13 @@ mod tests {
             stream: Some(0),
             ..Call::default()
         };
-        let parser = Parser::new();
         for (text, global_rank) in [
             (plain.to_owned(), None),
             (format!("[2025-08-19 08:35:04] {plain}"), None),
             (format!("0: {plain} task 3 globalrank 11"), Some(11)),
             (plain.replace(" NCCL INFO", " 1234.567890 NCCL INFO"), None),
         ] {
-            let Some(Found::Line(line)) = parser.parse(text.as_bytes()) else { panic!("{text}") };
+            let Some(Found::Line(line)) = parse(text.as_bytes()) else { panic!("{text}") };
             assert_eq!((line.process, line.thread), (&b"node-1:3405"[..], &b"node-1:3405:3466"[..]), "{text}");
             assert_eq!(line.device, Some(2), "{text}");
             assert_eq!(line.message, Message::Call(Call { global_rank, ..wanted }), "{text}");
@@ -291,12 +284,11 @@ mod tests {
 
     #[test]
     fn communicators_and_choices_are_read() {
-        let parser = Parser::new();
         let message = |text: &str| {
             let line = format!("h:1:2 [0] NCCL INFO {text}");
             // Messages borrow from the line.
             let of_line = |found| if let Found::Line(line) = found { Some(line.message) } else { None };
-            format!("{:?}", parser.parse(line.as_bytes()).and_then(of_line))
+            format!("{:?}", parse(line.as_bytes()).and_then(of_line))
         };
         assert_eq!(
             message(
@@ -350,11 +342,11 @@ mod tests {
             message("comm 0x56 rank 1 nranks 4 cudaDev 1 busId 2a000 - Abort COMPLETE"),
             format!("{:?}", Some(Message::Abort(0x56)))
         );
-        assert!(parser.parse(b"08:35:04] NCCL INFO AllReduce: opCount 1").is_none());
-        let Some(Found::Line(alone)) = parser.parse(b"[3] NCCL INFO AllReduce: opCount zz sendbuff") else { panic!() };
+        assert!(parse(b"08:35:04] NCCL INFO AllReduce: opCount 1").is_none());
+        let Some(Found::Line(alone)) = parse(b"[3] NCCL INFO AllReduce: opCount zz sendbuff") else { panic!() };
         assert_eq!((alone.process, alone.device), (&b"[3]"[..], Some(3)));
-        let warning = parser.parse(b"n2:200:300 [0] transport/net_ib.cc:667 NCCL WARN NET/IB : status=12");
+        let warning = parse(b"n2:200:300 [0] transport/net_ib.cc:667 NCCL WARN NET/IB : status=12");
         assert_eq!(warning, Some(Found::Warning(b"n2:200", Some(0), b"NET/IB : status=12")));
-        assert_eq!(parser.parse(b"[Rank 1] Watchdog caught: WorkNCCL(SeqNum=8)"), Some(Found::Other));
+        assert_eq!(parse(b"[Rank 1] Watchdog caught: WorkNCCL(SeqNum=8)"), Some(Found::Other));
     }
 }

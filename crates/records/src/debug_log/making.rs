@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::super::tables::{Making, RankStatus, Records};
 use crate::operation::ranges::ranges;
 
-pub(super) fn judge(records: &mut Records) {
+pub(crate) fn judge(records: &mut Records) {
     let mut by_communicator: BTreeMap<usize, BTreeMap<u32, usize>> = BTreeMap::new();
     for (at, status) in records.rank_status.iter().enumerate().filter(|(_, of)| of.making != Making::Unknown) {
         if let (Some(communicator), Some(place)) = (status.communicator, status.place) {

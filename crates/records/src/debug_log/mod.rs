@@ -8,7 +8,7 @@
 //! A job's log has more than that: NCCL's warnings (`warnings`), and what PyTorch's watchdog prints (`watchdog`).
 
 mod line;
-mod making;
+pub(super) mod making;
 mod warnings;
 mod watchdog;
 
@@ -19,18 +19,19 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use self::line::{Call, Found, Line, Message, Origin, Parser};
+use self::line::{Call, Found, Line, Message, Origin};
 use self::warnings::Warnings;
 use self::watchdog::Watchdog;
 use super::lines;
-use super::reader::{Keep, Reading, RecordReader};
+use super::reader::{Keep, Reader, Reading};
 use super::tables::{Making, RankStatus, Records};
 use crate::operation::{Communicator, Counts, Operation, Source};
 use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::names::collectives::{Collective, element_bytes};
 use nccl_stacks_trace::names::values;
+use nccl_stacks_trace::numbers::Numbers;
 
-pub(super) struct DebugLog;
+pub(super) const READER: Reader = Reader { source: Source::DEBUG_LOG, sniff, read, leaves_holes: false };
 
 /// How many calls of a thread may wait for the line that says what NCCL chose: all of a group come before the first of these lines.
 const WAITING: usize = 1024;
@@ -53,69 +54,57 @@ const UNMADE: &str = "not made in the log";
 /// How many choices are compared one by one before they are looked up.
 const FEW: usize = 32;
 
-impl RecordReader for DebugLog {
-    fn source(&self) -> Source {
-        Source::DEBUG_LOG
-    }
+fn sniff(head: &[u8]) -> bool {
+    let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
+    first.is_some_and(|byte| *byte != b'{') && head.split(|byte| *byte == b'\n').any(line::is_line)
+}
 
-    fn sniff(&self, head: &[u8]) -> bool {
-        let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
-        let parser = Parser::new();
-        first.is_some_and(|byte| *byte != b'{') && head.split(|byte| *byte == b'\n').any(|line| parser.is_line(line))
-    }
-
-    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        let Reading { bytes, file, records, keep, .. } = reading;
-        let parser = Parser::new();
-        let mut log = Log { keep: *keep, ..Log::default() };
-        let (mut warnings, mut watchdog) = (Warnings::default(), Watchdog::default());
-        let too_long = lines::for_each(*bytes, |text, mut offset| {
-            let mut rest = text;
-            while !rest.is_empty() {
-                // A process may have written into the line of another.
-                let end = parser.second_mark(rest).and_then(|mark| log.beginning(&rest[..mark]));
-                let (text, more) = rest.split_at(end.unwrap_or(rest.len()));
-                match parser.parse(text) {
-                    None => {}
-                    Some(Found::Line(line)) => match log.line(&line) {
-                        Taken::Whole => {}
-                        Taken::Part => file.repair("calls whose lines are cut", Some(offset)),
-                        Taken::Nothing => file.skip("lines that are garbled", Some(offset)),
-                    },
-                    Some(Found::Warning(process, device, text)) => {
-                        warnings.add(&String::from_utf8_lossy(process), device, text, offset);
-                    }
-                    Some(Found::Other) => watchdog.line(text),
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let Reading { bytes, file, records, keep, .. } = reading;
+    let mut log = Log { keep: *keep, ..Log::default() };
+    let (mut warnings, mut watchdog) = (Warnings::default(), Watchdog::default());
+    let too_long = lines::for_each(*bytes, |text, mut offset| {
+        let mut rest = text;
+        while !rest.is_empty() {
+            // A process may have written into the line of another.
+            let end = line::second_mark(rest).and_then(|mark| log.beginning(&rest[..mark]));
+            let (text, more) = rest.split_at(end.unwrap_or(rest.len()));
+            match line::parse(text) {
+                None => {}
+                Some(Found::Line(line)) => match log.line(&line) {
+                    Taken::Whole => {}
+                    Taken::Part => file.repair("calls whose lines are cut", Some(offset)),
+                    Taken::Nothing => file.skip("lines that are garbled", Some(offset)),
+                },
+                Some(Found::Warning(process, device, text)) => {
+                    warnings.add(&String::from_utf8_lossy(process), device, text, offset);
                 }
-                offset += text.len() as u64;
-                if !more.is_empty() {
-                    file.repair("lines that another begins in", Some(offset));
-                }
-                rest = more;
+                Some(Found::Other) => watchdog.line(text),
             }
-        });
-        // A job's log has what its ranks print, the watchdog's lines among them.
-        if log.is_empty() && warnings.lines == 0 && watchdog.lines > 0 {
-            file.source = Some(Source::WATCHDOG);
+            offset += text.len() as u64;
+            if !more.is_empty() {
+                file.repair("lines that another begins in", Some(offset));
+            }
+            rest = more;
         }
-        file.records = log.calls + watchdog.lines + warnings.lines;
-        file.skip_several("warnings of NCCL beyond the first 1,000", warnings.left_out.0, warnings.left_out.1);
-        if log.without_init > 0 {
-            let n = log.without_init;
-            file.note(format!(
-                "{n} calls use communicators whose creation is not in the log: add INIT to NCCL_DEBUG_SUBSYS"
-            ));
-        }
-        log.finish(records);
-        watchdog.finish(records, file);
-        records.warnings.extend(warnings.all);
-        file.skip_several("ends of lines that are too long", too_long?, None);
-        Ok(())
+    });
+    // A job's log has what its ranks print, the watchdog's lines among them.
+    if log.is_empty() && warnings.lines == 0 && watchdog.lines > 0 {
+        file.source = Some(Source::WATCHDOG);
     }
-
-    fn complete(&self, records: &mut Records) {
-        making::judge(records);
+    file.records = log.calls + watchdog.lines + warnings.lines;
+    file.skip_several("warnings of NCCL beyond the first 1,000", warnings.left_out.0, warnings.left_out.1);
+    if log.without_init > 0 {
+        let n = log.without_init;
+        file.note(format!(
+            "{n} calls use communicators whose creation is not in the log: add INIT to NCCL_DEBUG_SUBSYS"
+        ));
     }
+    log.finish(records);
+    watchdog.finish(records, file);
+    records.warnings.extend(warnings.all);
+    file.skip_several("ends of lines that are too long", too_long?, None);
+    Ok(())
 }
 
 /// How much of a line is in the tables.
@@ -186,9 +175,9 @@ struct Log {
     keep: Keep,
     calls: u64,
     without_init: u64,
-    processes: Names,
-    threads: Names,
-    functions: Names,
+    processes: Numbers<Vec<u8>>,
+    threads: Numbers<Vec<u8>>,
+    functions: Numbers<Vec<u8>>,
     comms: Vec<Comm>,
     /// By process and pointer: the communicator that is there now.
     live: HashMap<(u32, u64), u32, RandomState>,
@@ -199,8 +188,7 @@ struct Log {
     /// By thread: calls without a choice, in their order.
     waiting: Vec<VecDeque<Waiting>>,
     counts: HashMap<Alike, u64, RandomState>,
-    choices: Vec<Choice>,
-    choice_numbers: HashMap<Choice, u32, RandomState>,
+    choices: Numbers<Choice>,
 }
 
 impl Log {
@@ -209,10 +197,10 @@ impl Log {
     }
 
     fn line(&mut self, line: &Line<'_>) -> Taken {
-        let process = self.processes.number(line.process);
+        let process = self.processes.number_of(line.process);
         match &line.message {
             Message::Call(call) => {
-                let thread = self.threads.number(line.thread);
+                let thread = self.threads.number_of(line.thread);
                 self.call(call, process, thread, line.device);
             }
             Message::Init { comm, rank, ranks, origin, making } => {
@@ -227,7 +215,7 @@ impl Log {
                 }
             }
             Message::Tuning { function, bytes, algorithm, protocol, channels } => {
-                let thread = self.threads.number(line.thread);
+                let thread = self.threads.number_of(line.thread);
                 let choice = self.choice(algorithm, protocol, *channels);
                 self.tuned(thread, *function, *bytes, choice);
             }
@@ -241,7 +229,7 @@ impl Log {
                     self.lost.insert(process, self.calls);
                     return Taken::Nothing;
                 };
-                let function = self.functions.number(function);
+                let function = self.functions.number_of(*function);
                 let call =
                     Alike { comm, function, count: MANY, dtype: MANY, ranks: None, global_rank: None, choice: None };
                 self.keep(call, Kept { call, op_count, root: -1, stream: None });
@@ -258,7 +246,7 @@ impl Log {
         let word = before[header..].split(|byte| *byte == b' ').next()?;
         let process = &word[..memchr::memrchr(b':', word)?];
         let from = process.len().saturating_sub(LONGEST_NAME);
-        let name = (from..process.len()).find(|at| self.processes.numbers.contains_key(&process[*at..]))?;
+        let name = (from..process.len()).find(|at| self.processes.known(&process[*at..]).is_some())?;
         Some(header + name).filter(|at| *at > 0)
     }
 
@@ -295,7 +283,7 @@ impl Log {
     }
 
     fn call(&mut self, call: &Call<'_>, process: u32, thread: u32, device: Option<u32>) {
-        let function = self.functions.number(call.function);
+        let function = self.functions.number_of(call.function);
         let comm = self.live.get(&(process, call.comm)).copied().unwrap_or_else(|| {
             let comm = self.new_comm(process, Comm { process, device, ..Comm::default() });
             self.live.insert((process, call.comm), comm);
@@ -360,7 +348,7 @@ impl Log {
     /// then the choices, large calls first. Only the first rank of a communicator prints its choices, so its calls come first. If none is
     /// of that size, and one alone is of the function, it is that one.
     fn tuned(&mut self, thread: u32, function: Option<&[u8]>, bytes: u64, choice: u32) {
-        let function = function.map(|function| self.functions.number(function));
+        let function = function.map(|function| self.functions.number_of(function));
         let comms = &self.comms;
         let Some(waiting) = self.waiting.get_mut(thread as usize) else { return };
         let is_of = |call: &Waiting| function.is_none_or(|function| call.alike.function == function);
@@ -398,18 +386,12 @@ impl Log {
             (name_of(algorithm, values::algorithm_of_number), name_of(protocol, values::protocol_of_number));
         let is_same = |known: &Choice| *known.0 == *algorithm && *known.1 == *protocol && known.2 == channels;
         // A log has a few choices over and over; a damaged one may have another in each line.
-        if let Some(at) = self.choices.iter().take(FEW).position(is_same) {
-            return at as u32;
-        }
-        let choice: Choice = (algorithm.as_ref().into(), protocol.as_ref().into(), channels);
-        *self.choice_numbers.entry(choice).or_insert_with_key(|choice| {
-            self.choices.push(choice.clone());
-            self.choices.len() as u32 - 1
-        })
+        let known = self.choices.list.iter().take(FEW).position(is_same).map(|at| at as u32);
+        known.unwrap_or_else(|| self.choices.number((algorithm.as_ref().into(), protocol.as_ref().into(), channels)))
     }
 
     fn finish(mut self, records: &mut Records) {
-        let names = self.functions.names.iter();
+        let names = self.functions.list.iter();
         let functions: Vec<(Arc<str>, Option<Collective>)> =
             names.map(|name| records.collective(&String::from_utf8_lossy(name))).collect();
         let has_peers: HashSet<u32> =
@@ -426,7 +408,7 @@ impl Log {
         let operation = |of: &Alike, count: Option<u64>, records: &mut Records| {
             let made = self.comms[of.comm as usize].made.as_ref();
             let (name, collective) = &functions[of.function as usize];
-            let choice = of.choice.and_then(|choice| self.choices.get(choice as usize));
+            let choice = of.choice.and_then(|choice| self.choices.list.get(choice as usize));
             let mut operation = Operation {
                 source: Source::DEBUG_LOG,
                 rank: of.global_rank.map(RankId),
@@ -461,8 +443,8 @@ impl Log {
 
 /// Adds the communicator, and which process its rank is. Of one whose making is not in the log the rank is unknown, but not how many ranks it has, and
 /// how many calls the process made.
-fn status(comm: &Comm, is_cut: bool, processes: &Names, records: &mut Records) -> Option<usize> {
-    let process = processes.names.get(comm.process as usize).map(|name| String::from_utf8_lossy(name));
+fn status(comm: &Comm, is_cut: bool, processes: &Numbers<Vec<u8>>, records: &mut Records) -> Option<usize> {
+    let process = processes.list.get(comm.process as usize).map(|name| String::from_utf8_lossy(name));
     let (host, pid) = process.map_or((None, None), |process| host_and_pid(&process));
     let device = comm.device.map(i64::from);
     let making = comm.making;
@@ -506,28 +488,4 @@ fn has_peer(collective: Collective) -> bool {
 fn name_of(text: &[u8], of_number: fn(u64) -> Option<&'static str>) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(text);
     text.parse().ok().and_then(of_number).map_or(text, Cow::Borrowed)
-}
-
-/// Names with numbers. The name of one line is mostly that of the next.
-#[derive(Default)]
-struct Names {
-    names: Vec<Box<[u8]>>,
-    numbers: HashMap<Box<[u8]>, u32, RandomState>,
-    last: Option<u32>,
-}
-
-impl Names {
-    fn number(&mut self, name: &[u8]) -> u32 {
-        if let Some(last) = self.last.filter(|last| *self.names[*last as usize] == *name) {
-            return last;
-        }
-        let number = self.numbers.get(name).copied().unwrap_or_else(|| {
-            let number = self.names.len() as u32;
-            self.names.push(name.into());
-            self.numbers.insert(name.into(), number);
-            number
-        });
-        self.last = Some(number);
-        number
-    }
 }

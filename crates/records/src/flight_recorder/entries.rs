@@ -12,6 +12,7 @@ use super::groups::{Group, Groups};
 use crate::operation::{Operation, Source, Split, State};
 use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::names::collectives::{Collective, element_bytes};
+use nccl_stacks_trace::numbers::Numbers;
 use nccl_stacks_trace::time::Ns;
 
 const COALESCED: &str = "coalesced";
@@ -59,19 +60,20 @@ pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>,
             open.before.insert(at, before);
         }
     }
+    reading.records.paths = paths.numbers.list;
 }
 
 /// Members of coalesced groups whose record has not come yet.
 #[derive(Default)]
 struct Open {
     /// By process group and both numbers: the last one.
-    last: HashMap<(Option<usize>, Numbers), usize, RandomState>,
+    last: HashMap<(Option<usize>, Places), usize, RandomState>,
     /// By member: the one before it.
     before: HashMap<usize, usize, RandomState>,
 }
 
 /// The number among the collectives of the group, and among the rank's own sends and receives.
-type Numbers = (Option<i64>, Option<i64>);
+type Places = (Option<i64>, Option<i64>);
 
 /// How an all-to-all is divided, which PyTorch from 2.11 on may write.
 fn splits(entry: Value<'_>) -> Option<Splits> {
@@ -89,7 +91,7 @@ fn splits(entry: Value<'_>) -> Option<Splits> {
 fn operation(
     entry: Value<'_>,
     title: &str,
-    (collective_number, own_number): Numbers,
+    (collective_number, own_number): Places,
     group: Option<&Group>,
     records: &mut Records,
 ) -> Operation {
@@ -182,7 +184,7 @@ fn elements(shapes: Value<'_>) -> Option<u64> {
 /// The call paths of entries, each once. A pickle holds a list or a frame that several entries have once.
 #[derive(Default)]
 struct Paths {
-    numbers: HashMap<Vec<Arc<str>>, u32, RandomState>,
+    numbers: Numbers<Vec<Arc<str>>>,
     /// By the position of a list of frames.
     of_lists: HashMap<u32, Option<u32>, RandomState>,
     /// By the position of a frame: its text.
@@ -202,13 +204,7 @@ impl Paths {
             let text = self.frames.entry(frame.position()).or_insert_with(|| records.text(&text_of(frame)));
             path.push(Arc::clone(text));
         }
-        let mut number = |path: Vec<Arc<str>>| {
-            *self.numbers.entry(path).or_insert_with_key(|path| {
-                records.paths.push(path.clone());
-                (records.paths.len() - 1) as u32
-            })
-        };
-        let found = if path.is_empty() { None } else { Some(number(path)) };
+        let found = (!path.is_empty()).then(|| self.numbers.number(path));
         self.of_lists.insert(frames.position(), found);
         found
     }

@@ -13,11 +13,11 @@ use std::io::{self, Read};
 
 use super::nodes::{Document, Value};
 use super::pickle::{self, PickleError};
-use super::reader::{Reading, RecordReader};
+use super::reader::{Reader, Reading};
 use super::text::contains;
 use crate::operation::Source;
 
-pub(super) struct FlightRecorder;
+pub(super) const READER: Reader = Reader { source: Source::FLIGHT_RECORDER, sniff, read, leaves_holes: false };
 
 /// The most bytes of a JSON dump: a ring of 20,000 entries with frames has 100 MB.
 const MAX_JSON: u64 = 1 << 30;
@@ -28,34 +28,28 @@ const DEPTH: u32 = 6;
 /// A dump with 20,000 entries has a few million values.
 const MOST: u64 = 64 << 20;
 
-impl RecordReader for FlightRecorder {
-    fn source(&self) -> Source {
-        Source::FLIGHT_RECORDER
+fn sniff(head: &[u8]) -> bool {
+    let has = |key: &str| contains(head, key);
+    if pickle::is_pickle(head) {
+        return true;
     }
+    if head.trim_ascii_start().first() != Some(&b'{') {
+        return false;
+    }
+    // Traces of PyTorch's profiler have a pg_config, too.
+    let is_trace = ["\"traceEvents\"", "\"distributedInfo\"", "\"schemaVersion\""].iter().any(|key| has(key));
+    let is_dump = has("\"pg_config\"") || has("\"pg_status\"") || (has("\"entries\"") && has("\"profiling_name\""));
+    is_dump && !is_trace
+}
 
-    fn sniff(&self, head: &[u8]) -> bool {
-        let has = |key: &str| contains(head, key);
-        if pickle::is_pickle(head) {
-            return true;
-        }
-        if head.trim_ascii_start().first() != Some(&b'{') {
-            return false;
-        }
-        // Traces of PyTorch's profiler have a pg_config, too.
-        let is_trace = ["\"traceEvents\"", "\"distributedInfo\"", "\"schemaVersion\""].iter().any(|key| has(key));
-        let is_dump = has("\"pg_config\"") || has("\"pg_status\"") || (has("\"entries\"") && has("\"profiling_name\""));
-        is_dump && !is_trace
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let is_pickle =
+        reading.bytes.fill_buf()?.first().is_some_and(|first| *first != b'{' && !first.is_ascii_whitespace());
+    let (parsed, failure) = if is_pickle { of_pickle(reading) } else { of_json(reading) };
+    if let Some((document, root)) = parsed {
+        dump(document.value(root), reading);
     }
-
-    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        let is_pickle =
-            reading.bytes.fill_buf()?.first().is_some_and(|first| *first != b'{' && !first.is_ascii_whitespace());
-        let (parsed, failure) = if is_pickle { of_pickle(reading) } else { of_json(reading) };
-        if let Some((document, root)) = parsed {
-            dump(document.value(root), reading);
-        }
-        failure.map_or(Ok(()), Err)
-    }
+    failure.map_or(Ok(()), Err)
 }
 
 /// A document and its outermost value, `None` if it is refused, with the reason in the file's notes; and the error that ended the reading, if any.
@@ -163,12 +157,9 @@ mod tests {
 
     #[test]
     fn dumps_are_no_traces() {
-        assert!(FlightRecorder.sniff(b" {\"entries\": [{\"profiling_name\": \"nccl:all_reduce\"}]}"));
-        assert!(FlightRecorder.sniff(b"{\"version\": \"2.5\", \"pg_config\": {}}"));
-        assert!(
-            !FlightRecorder
-                .sniff(b"{\"schemaVersion\": 1, \"distributedInfo\": {\"pg_config\": []}, \"traceEvents\": []}")
-        );
-        assert!(!FlightRecorder.sniff(b"{\"communicators_count\": 1}") && !FlightRecorder.sniff(b"[1]"));
+        assert!(sniff(b" {\"entries\": [{\"profiling_name\": \"nccl:all_reduce\"}]}"));
+        assert!(sniff(b"{\"version\": \"2.5\", \"pg_config\": {}}"));
+        assert!(!sniff(b"{\"schemaVersion\": 1, \"distributedInfo\": {\"pg_config\": []}, \"traceEvents\": []}"));
+        assert!(!sniff(b"{\"communicators_count\": 1}") && !sniff(b"[1]"));
     }
 }

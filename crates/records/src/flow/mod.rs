@@ -17,39 +17,29 @@ use serde_json::Value;
 
 use super::file::RecordFile;
 use super::lines;
-use super::reader::{Reading, RecordReader};
+use super::reader::{Reader, Reading};
 use super::tables::{FlowOp, FlowStep, Records};
 use crate::operation::Source;
 
-pub(super) struct Flow;
+pub(super) const READER: Reader = Reader { source: Source::FLOW, sniff, read, leaves_holes: false };
 
 /// In how many of the first lines one of the extractor's is looked for: those before it may be damaged.
 const LOOKED_AT: usize = 8;
 
 const NOT_UNDERSTOOD: &str = "lines that are neither operations nor steps";
 
-impl RecordReader for Flow {
-    fn source(&self) -> Source {
-        Source::FLOW
+fn sniff(head: &[u8]) -> bool {
+    if is_aggregate(head) {
+        return true;
     }
+    let lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).take(LOOKED_AT);
+    let is_row =
+        |line| serde_json::from_slice(line).is_ok_and(|line| row(line, false, &mut Records::default()).is_some());
+    lines.into_iter().any(is_row)
+}
 
-    fn sniff(&self, head: &[u8]) -> bool {
-        if is_aggregate(head) {
-            return true;
-        }
-        let lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).take(LOOKED_AT);
-        let is_row =
-            |line| serde_json::from_slice(line).is_ok_and(|line| row(line, false, &mut Records::default()).is_some());
-        lines.into_iter().any(is_row)
-    }
-
-    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        if is_aggregate(reading.bytes.fill_buf()?) { aggregate(reading) } else { of_lines(reading) }
-    }
-
-    fn complete(&self, records: &mut Records) {
-        stages::fill(records);
-    }
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    if is_aggregate(reading.bytes.fill_buf()?) { aggregate(reading) } else { of_lines(reading) }
 }
 
 const BAD_STEPS: &str = "elements of `steps` that are not steps";

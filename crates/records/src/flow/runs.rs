@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::tables::{FlowOp, FlowStep, Records};
+use nccl_stacks_trace::numbers::Numbers;
 
 /// What is in a folder. Numbers are positions in [`Records::flow_ops`] and [`Records::flow_steps`], in the order of the files.
 #[derive(Debug, Clone, Default)]
@@ -29,47 +30,42 @@ pub struct Aggregate {
 
 /// The runs, in the order of their folders' first files.
 pub fn runs(records: &Records) -> Vec<FlowRun> {
-    let mut runs: Vec<FlowRun> = Vec::new();
-    let mut numbers: HashMap<&str, usize> = HashMap::new();
-    let mut of_file = HashMap::new();
-    for (file, of) in (0..).zip(&records.files) {
-        let number = *numbers.entry(of.folder()).or_insert_with(|| {
-            runs.push(FlowRun { folder: of.folder().to_owned(), ..FlowRun::default() });
-            runs.len() - 1
-        });
-        of_file.insert(file, number);
-    }
+    let mut folders = Numbers::default();
+    let of_file: Vec<usize> = records.files.iter().map(|file| folders.number(file.folder()) as usize).collect();
+    let new = |folder: &&str| FlowRun { folder: (*folder).to_owned(), ..FlowRun::default() };
+    let mut runs: Vec<FlowRun> = folders.list.iter().map(new).collect();
     // By file.
     let mut aggregates: BTreeMap<u32, Aggregate> = BTreeMap::new();
     let new = |file, rank| Aggregate { file, rank, ..Aggregate::default() };
     for (at, op) in records.flow_ops.iter().enumerate() {
-        if op.is_aggregate {
-            aggregates.entry(op.file).or_insert_with(|| new(op.file, op.rank)).op.get_or_insert(at);
-        } else if let Some(run) = of_file.get(&op.file) {
-            runs[*run].ops.push(at);
+        match op.is_aggregate {
+            true => drop(aggregates.entry(op.file).or_insert_with(|| new(op.file, op.rank)).op.get_or_insert(at)),
+            false => runs[of_file[op.file as usize]].ops.push(at),
         }
     }
     for (at, step) in records.flow_steps.iter().enumerate() {
-        if step.is_aggregate {
-            aggregates.entry(step.file).or_insert_with(|| new(step.file, step.rank)).steps.push(at);
-        } else if let Some(run) = of_file.get(&step.file) {
-            runs[*run].steps.push(at);
+        match step.is_aggregate {
+            true => aggregates.entry(step.file).or_insert_with(|| new(step.file, step.rank)).steps.push(at),
+            false => runs[of_file[step.file as usize]].steps.push(at),
         }
     }
-    for (file, aggregate) in aggregates {
-        if let Some(run) = of_file.get(&file) {
-            runs[*run].aggregates.push(aggregate);
-        }
-    }
+    aggregates.into_values().for_each(|of| runs[of_file[of.file as usize]].aggregates.push(of));
     runs.iter_mut().for_each(|run| run.use_lone_aggregates(records));
     runs.retain(|run| !run.ops.is_empty() || !run.steps.is_empty());
     runs
 }
 
 impl FlowRun {
+    pub fn ops<'r>(&self, records: &'r Records) -> impl Iterator<Item = &'r FlowOp> {
+        self.ops.iter().map(|at| &records.flow_ops[*at])
+    }
+
+    pub fn steps<'r>(&self, records: &'r Records) -> impl Iterator<Item = &'r FlowStep> {
+        self.steps.iter().map(|at| &records.flow_steps[*at])
+    }
+
     pub fn ranks(&self, records: &Records) -> BTreeSet<u32> {
-        let of_ops = self.ops.iter().map(|op| records.flow_ops[*op].rank);
-        of_ops.chain(self.steps.iter().map(|step| records.flow_steps[*step].rank)).collect()
+        self.ops(records).map(|op| op.rank).chain(self.steps(records).map(|step| step.rank)).collect()
     }
 
     fn use_lone_aggregates(&mut self, records: &Records) {
@@ -107,7 +103,7 @@ type Shape<'a> = (u32, u32, Option<&'a str>, Option<&'a str>, u32, i64);
 impl<'a> Plan<'a> {
     pub fn new(records: &'a Records, run: &FlowRun) -> Self {
         let mut plan = Plan::default();
-        for op in run.ops.iter().map(|at| &records.flow_ops[*at]) {
+        for op in run.ops(records) {
             let known = plan.neighbours.entry((op.rank, op.channel)).or_insert(op.ring);
             if *known != op.ring {
                 *known = None;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use self::line::{Call, Line};
 use super::file::RecordFile;
 use super::lines;
-use super::reader::{Keep, Reading, RecordReader, last_of_each};
+use super::reader::{Keep, Reader, Reading, last_of_each};
 use super::tables::RankStatus;
 use crate::operation::{Communicator, Counts, Operation, Source};
 use nccl_stacks_trace::id::RankId;
@@ -21,7 +21,7 @@ use nccl_stacks_trace::names::collectives::Collective;
 use nccl_stacks_trace::names::values;
 use nccl_stacks_trace::time::Ns;
 
-pub(super) struct Megatrace;
+pub(super) const READER: Reader = Reader { source: Source::MEGATRACE, sniff, read, leaves_holes: false };
 
 /// A head whose first entry comes after this many lines is of another log, into which Megatrace wrote.
 const LINES_BEFORE: usize = 200;
@@ -35,63 +35,57 @@ const DIGITS: usize = 6;
 /// A log of more hosts is a damaged one.
 const MOST_HOSTS: usize = 6000;
 
-impl RecordReader for Megatrace {
-    fn source(&self) -> Source {
-        Source::MEGATRACE
-    }
+fn sniff(head: &[u8]) -> bool {
+    let lines = head.split(|byte| *byte == b'\n').take(LINES_BEFORE);
+    let mut lines = lines.map(|text| line::parse(text.strip_suffix(b"\r").unwrap_or(text)));
+    lines.any(|line| matches!(line, Line::Call(..)))
+}
 
-    fn sniff(&self, head: &[u8]) -> bool {
-        let lines = head.split(|byte| *byte == b'\n').take(LINES_BEFORE);
-        let mut lines = lines.map(|text| line::parse(text.strip_suffix(b"\r").unwrap_or(text)));
-        lines.any(|line| matches!(line, Line::Call(..)))
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let Reading { bytes, file, records, keep, .. } = reading;
+    let mut log = Log::default();
+    let too_long = lines::for_each(*bytes, |text, offset| log.line(text, offset, file));
+    file.records = log.calls;
+    log.leave_out_earlier_runs();
+    if log.ranks.values().any(|of_rank| of_rank.is_disordered) {
+        file.note("its times go back: parts of the log are not in the order in which they were written. The calls are sorted by time");
+        log.operations.sort_by_key(|call| call.operation.enqueued);
     }
-
-    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        let Reading { bytes, file, records, keep, .. } = reading;
-        let mut log = Log::default();
-        let too_long = lines::for_each(*bytes, |text, offset| log.line(text, offset, file));
-        file.records = log.calls;
-        log.leave_out_earlier_runs();
-        if log.ranks.values().any(|of_rank| of_rank.is_disordered) {
-            file.note("its times go back: parts of the log are not in the order in which they were written. The calls are sorted by time");
-            log.operations.sort_by_key(|call| call.operation.enqueued);
-        }
-        if log.kernels > 0 {
-            file.note(format!("it has {} CUDA kernels, which are not used", log.kernels));
-        }
-        for (rank, host) in &log.hosts {
-            let rank = rank.map(RankId);
-            records.rank_status.push(RankStatus {
-                source: Source::MEGATRACE,
-                rank,
-                host: Some(host.clone()),
-                ..RankStatus::default()
-            });
-        }
-        // Of each rank, and its group or stream.
-        let stream = |of: &Called| {
-            let handle = of.operation.stream_handle.filter(|_| of.hash.is_none());
-            (of.operation.rank, of.hash, handle)
-        };
-        let kept = last_of_each(keep.of_logs(), log.operations.iter().map(stream));
-        let mut counts: BTreeMap<_, (Operation, u64)> = BTreeMap::new();
-        for (Called { mut operation, hash, .. }, is_kept) in log.operations.into_iter().zip(kept) {
-            let hash = hash.map(Some);
-            operation.communicator =
-                hash.map(|hash| records.communicator(Communicator { hash, ..Communicator::default() }));
-            if *keep != Keep::All {
-                let Operation { communicator, rank, bytes, .. } = operation;
-                let alike = (communicator, rank, operation.collective.clone(), operation.dtype.clone(), bytes);
-                counts.entry(alike).or_insert_with(|| (operation.clone(), 0)).1 += 1;
-            }
-            if is_kept {
-                records.push(operation);
-            }
-        }
-        records.calls.extend(counts.into_values());
-        file.skip_several("ends of lines that are too long", too_long?, None);
-        Ok(())
+    if log.kernels > 0 {
+        file.note(format!("it has {} CUDA kernels, which are not used", log.kernels));
     }
+    for (rank, host) in &log.hosts {
+        let rank = rank.map(RankId);
+        records.rank_status.push(RankStatus {
+            source: Source::MEGATRACE,
+            rank,
+            host: Some(host.clone()),
+            ..RankStatus::default()
+        });
+    }
+    // Of each rank, and its group or stream.
+    let stream = |of: &Called| {
+        let handle = of.operation.stream_handle.filter(|_| of.hash.is_none());
+        (of.operation.rank, of.hash, handle)
+    };
+    let kept = last_of_each(keep.of_logs(), log.operations.iter().map(stream));
+    let mut counts: BTreeMap<_, (Operation, u64)> = BTreeMap::new();
+    for (Called { mut operation, hash, .. }, is_kept) in log.operations.into_iter().zip(kept) {
+        let hash = hash.map(Some);
+        operation.communicator =
+            hash.map(|hash| records.communicator(Communicator { hash, ..Communicator::default() }));
+        if *keep != Keep::All {
+            let Operation { communicator, rank, bytes, .. } = operation;
+            let alike = (communicator, rank, operation.collective.clone(), operation.dtype.clone(), bytes);
+            counts.entry(alike).or_insert_with(|| (operation.clone(), 0)).1 += 1;
+        }
+        if is_kept {
+            records.push(operation);
+        }
+    }
+    records.calls.extend(counts.into_values());
+    file.skip_several("ends of lines that are too long", too_long?, None);
+    Ok(())
 }
 
 struct Called {

@@ -238,6 +238,16 @@ impl Operation {
         }
     }
 
+    /// The collective by its name, if nccl-tests has it.
+    pub fn known_collective(&self) -> Option<Collective> {
+        Collective::of_record(self.collective.as_deref()?)
+    }
+
+    /// Whether only two ranks take part.
+    pub fn is_point_to_point(&self) -> bool {
+        self.known_collective().is_some_and(Collective::is_point_to_point)
+    }
+
     /// Its rank within its communicator, or else its global rank.
     pub fn place_or_rank(&self) -> Option<u32> {
         self.place.or(self.rank.map(|rank| rank.0))

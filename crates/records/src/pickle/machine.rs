@@ -58,22 +58,10 @@ impl<'a> Machine<'a> {
             op::NONE => self.push(Node::None),
             op::NEWTRUE => self.push(Node::Bool(true)),
             op::NEWFALSE => self.push(Node::Bool(false)),
-            op::BININT => {
-                let number = i32::from_le_bytes(self.array()?);
-                self.push(Node::Int(number.into()))
-            }
-            op::BININT1 => {
-                let number = self.byte()?;
-                self.push(Node::Int(number.into()))
-            }
-            op::BININT2 => {
-                let number = u16::from_le_bytes(self.array()?);
-                self.push(Node::Int(number.into()))
-            }
-            op::BINFLOAT => {
-                let number = f64::from_be_bytes(self.array()?);
-                self.push(Node::Float(number))
-            }
+            op::BININT => self.array().and_then(|of| self.push(Node::Int(i32::from_le_bytes(of).into()))),
+            op::BININT1 => self.byte().and_then(|number| self.push(Node::Int(number.into()))),
+            op::BININT2 => self.array().and_then(|of| self.push(Node::Int(u16::from_le_bytes(of).into()))),
+            op::BINFLOAT => self.array().and_then(|of| self.push(Node::Float(f64::from_be_bytes(of)))),
             op::LONG1 => self.byte().and_then(|n| self.int(n.into())),
             op::LONG4 => self.long().and_then(|n| self.int(n.into())),
             op::SHORT_BINSTRING | op::SHORT_BINUNICODE => self.byte().and_then(|n| self.text(n.into())),
@@ -94,10 +82,10 @@ impl<'a> Machine<'a> {
                 let first = self.items_from(usize::from(opcode - op::TUPLE1) + 1)?;
                 self.push_list(first)
             }
-            op::APPEND => self.items_from(1).and_then(|first| self.extend_list(first)),
-            op::APPENDS | op::ADDITEMS => self.mark().and_then(|first| self.extend_list(first)),
-            op::SETITEM => self.items_from(2).and_then(|first| self.extend_dict(first)),
-            op::SETITEMS => self.mark().and_then(|first| self.extend_dict(first)),
+            op::APPEND => self.items_from(1).and_then(|first| self.extend(first, false)),
+            op::APPENDS | op::ADDITEMS => self.mark().and_then(|first| self.extend(first, false)),
+            op::SETITEM => self.items_from(2).and_then(|first| self.extend(first, true)),
+            op::SETITEMS => self.mark().and_then(|first| self.extend(first, true)),
             op::POP if self.stack.len() == self.floor() && !self.marks.is_empty() => self.pop_mark(),
             op::POP => self.pop().map(drop),
             op::POP_MARK => self.pop_mark(),
@@ -189,7 +177,7 @@ impl<'a> Machine<'a> {
     }
 
     fn put(&mut self, number: usize) -> Done {
-        let top = self.top()?;
+        let top = self.below(self.stack.len())?;
         // Each number that is used before needed an instruction of its own, so the table is not longer than the text.
         if number as u64 > self.at {
             return Err(self.damaged("it numbers a value beyond all others"));
@@ -202,28 +190,17 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Takes what is on the stack from a place on, for the list below it.
-    fn extend_list(&mut self, first: usize) -> Done {
-        let at = self.below(first)?;
-        match self.document.nodes.get(at as usize) {
-            Some(Node::List(_)) => self.extend(at, first),
-            _ => Err(self.damaged("it appends to something that is not a list")),
-        }
-    }
-
-    /// The same for the dictionary below it.
-    fn extend_dict(&mut self, first: usize) -> Done {
-        if !(self.stack.len() - first).is_multiple_of(2) {
+    /// Takes what is on the stack from a place on, for the list or dictionary below it.
+    fn extend(&mut self, first: usize, is_dict: bool) -> Done {
+        if is_dict && !(self.stack.len() - first).is_multiple_of(2) {
             return Err(self.damaged("a key without a value"));
         }
-        let at = self.below(first)?;
-        match self.document.nodes.get(at as usize) {
-            Some(Node::Dict(_)) => self.extend(at, first),
-            _ => Err(self.damaged("it sets an item of something that is not a dictionary")),
+        let container = self.below(first)?;
+        match (self.document.nodes.get(container as usize), is_dict) {
+            (Some(Node::List(_)), false) | (Some(Node::Dict(_)), true) => {}
+            (_, false) => return Err(self.damaged("it appends to something that is not a list")),
+            (_, true) => return Err(self.damaged("it sets an item of something that is not a dictionary")),
         }
-    }
-
-    fn extend(&mut self, container: u32, first: usize) -> Done {
         let added = self.document.extend(container, &self.stack[first..]);
         self.stack.truncate(first);
         added.ok_or_else(|| self.too_many())
@@ -270,12 +247,8 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn top(&self) -> Done<u32> {
-        self.stack[self.floor()..].last().copied().ok_or_else(|| self.too_few())
-    }
-
     fn pop(&mut self) -> Done<u32> {
-        let top = self.top()?;
+        let top = self.below(self.stack.len())?;
         self.stack.pop();
         Ok(top)
     }

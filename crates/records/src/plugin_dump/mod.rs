@@ -16,55 +16,49 @@ use std::io;
 use self::event::Event;
 use self::nest::Dump;
 use super::objects::{FoundObject, Objects, first};
-use super::reader::{Reading, RecordReader};
+use super::reader::{Reader, Reading};
 use crate::operation::Source;
 
-pub(super) struct PluginDump;
+pub(super) const READER: Reader = Reader { source: Source::PLUGIN_DUMP, sniff, read, leaves_holes: false };
 
 /// How many events are looked at. Traces of other programs have begins and ends, too, but not of these categories alone.
 const DECIDE: usize = 16;
 
-impl RecordReader for PluginDump {
-    fn source(&self) -> Source {
-        Source::PLUGIN_DUMP
-    }
+fn sniff(head: &[u8]) -> bool {
+    let objects = first(head, Objects::loose(), DECIDE);
+    let events = objects.iter().filter(|text| !event::is_empty(text));
+    let (own, others): (Vec<_>, Vec<_>) = events.partition(|text| Event::parse(text).is_some());
+    // A few may be damaged.
+    own.len() > 3 * others.len()
+}
 
-    fn sniff(&self, head: &[u8]) -> bool {
-        let objects = first(head, Objects::loose(), DECIDE);
-        let events = objects.iter().filter(|text| !event::is_empty(text));
-        let (own, others): (Vec<_>, Vec<_>) = events.partition(|text| Event::parse(text).is_some());
-        // A few may be damaged.
-        own.len() > 3 * others.len()
-    }
-
-    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        let mut objects = Objects::loose();
-        let mut dump = Dump::new(reading.records);
-        let mut is_ended = false;
-        // Also what was read before an error gets the times and states that follow from all of it.
-        let failure = loop {
-            let FoundObject { offset, text } = match objects.next(reading.bytes, reading.file) {
-                Ok(Some(found)) => found,
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
-            };
-            // The plugin ends the list with an empty object, so that it may write a comma after each event.
-            is_ended = event::is_empty(text);
-            if is_ended {
-                continue;
-            }
-            match Event::parse(text) {
-                Some(event) => {
-                    reading.file.records += 1;
-                    dump.add(&event, offset, reading.file);
-                }
-                None => reading.file.skip("events that are none of the plugin's", Some(offset)),
-            }
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let mut objects = Objects::loose();
+    let mut dump = Dump::new(reading.records);
+    let mut is_ended = false;
+    // Also what was read before an error gets the times and states that follow from all of it.
+    let failure = loop {
+        let FoundObject { offset, text } = match objects.next(reading.bytes, reading.file) {
+            Ok(Some(found)) => found,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
         };
-        if !is_ended && !objects.is_list_ended {
-            reading.file.note("Its list has no end: the process was killed, or is still writing.");
+        // The plugin ends the list with an empty object, so that it may write a comma after each event.
+        is_ended = event::is_empty(text);
+        if is_ended {
+            continue;
         }
-        dump.finish(reading.file);
-        failure
+        match Event::parse(text) {
+            Some(event) => {
+                reading.file.records += 1;
+                dump.add(&event, offset, reading.file);
+            }
+            None => reading.file.skip("events that are none of the plugin's", Some(offset)),
+        }
+    };
+    if !is_ended && !objects.is_list_ended {
+        reading.file.note("Its list has no end: the process was killed, or is still writing.");
     }
+    dump.finish(reading.file);
+    failure
 }

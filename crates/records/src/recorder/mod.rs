@@ -27,12 +27,11 @@ use self::events::Events;
 use self::facts::Facts;
 use self::rings::Rings;
 use super::file::{NotRecorded, RecordFile, RingSpan};
-use super::reader::{Reading, RecordReader};
-use super::tables::Records;
+use super::reader::{Reader, Reading};
 use crate::operation::Source;
 use nccl_stacks_trace::time::Ns;
 
-pub(super) struct Recorder;
+pub(super) const READER: Reader = Reader { source: Source::RECORDER, sniff, read, leaves_holes: true };
 
 /// The clocks of host and recorder that are further apart at the end than at the beginning, in ns, were set.
 const SET: u64 = 1_000_000;
@@ -44,73 +43,59 @@ const COMMUNICATORS: &str =
 /// The ending of the empty file that a process leaves whose recorder could not create its own: `HOST-PID.E28.ncclrec-failed`.
 const FAILED: &str = ".ncclrec-failed";
 
-impl RecordReader for Recorder {
-    fn source(&self) -> Source {
-        Source::RECORDER
-    }
+fn sniff(head: &[u8]) -> bool {
+    head.starts_with(&layout::MAGIC)
+}
 
-    fn sniff(&self, head: &[u8]) -> bool {
-        head.starts_with(&layout::MAGIC)
-    }
-
-    fn leaves_holes(&self) -> bool {
-        true
-    }
-
-    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        let Reading { bytes, disk, file, records, keep } = reading;
-        let mut bytes = disk.map_or_else(|| Bytes::in_order(*bytes), Bytes::on_disk);
-        let head = head(&mut bytes)?;
-        let mut facts = match Facts::parse(&head, records) {
-            Ok(facts) => facts,
-            Err(reason) => {
-                file.note(format!("{}.", sentence(&reason.to_string())));
-                file.lose("recordings that cannot be read", 1, Some(0), None);
-                return Ok(());
-            }
-        };
-        file.version = Some(facts.header.version.to_string());
-        file.events = facts.events();
-        let rings = Rings::read(&mut bytes, &facts, file);
-        (file.bytes, file.checksum) = (bytes.used, bytes.checksum.sum());
-        let rings = rings?;
-        file.records = rings.len() as u64;
-        // Before version 2 rings had calls and events.
-        let (of_calls, of_events) = match facts.header.version {
-            1 => (0..layout::RINGS, 0..layout::RINGS),
-            _ => (0..layout::CALL_RINGS, layout::CALL_RINGS..layout::RINGS),
-        };
-        let spans = [of_calls, of_events].map(|of| rings.left(of, &facts));
-        let order: Vec<usize> = rings.by_time().collect();
-        let same = same::find(&facts, &rings, &order);
-        facts.join(&same.pairs);
-        facts.enter(records);
-        if same.has_several_ranks {
-            facts.set_several_ranks();
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let Reading { bytes, disk, file, records, keep } = reading;
+    let mut bytes = disk.map_or_else(|| Bytes::in_order(*bytes), Bytes::on_disk);
+    let head = head(&mut bytes)?;
+    let mut facts = match Facts::parse(&head, records) {
+        Ok(facts) => facts,
+        Err(reason) => {
+            file.note(format!("{}.", sentence(&reason.to_string())));
+            file.lose("recordings that cannot be read", 1, Some(0), None);
+            return Ok(());
         }
-        note_losses(&facts, file);
-        let mut events = Events::new(&facts, &rings);
-        order.into_iter().for_each(|at| events.add(at));
-        finish::finish(events, &facts, *keep, records, file);
-        if facts.overwritten() > 0 {
-            let ([calls, events], kept) = (spans, file.records);
-            let (began, all) = (Ns(facts.header.start.realtime), kept.saturating_add(facts.overwritten()));
-            file.ring = Some(RingSpan { began, calls, events, kept, all });
-        }
-        Ok(())
+    };
+    file.version = Some(facts.header.version.to_string());
+    file.events = facts.events();
+    let rings = Rings::read(&mut bytes, &facts, file);
+    (file.bytes, file.checksum) = (bytes.used, bytes.checksum.sum());
+    let rings = rings?;
+    file.records = rings.len() as u64;
+    // Before version 2 rings had calls and events.
+    let (of_calls, of_events) = match facts.header.version {
+        1 => (0..layout::RINGS, 0..layout::RINGS),
+        _ => (0..layout::CALL_RINGS, layout::CALL_RINGS..layout::RINGS),
+    };
+    let spans = [of_calls, of_events].map(|of| rings.left(of, &facts));
+    let order: Vec<usize> = rings.by_time().collect();
+    let same = same::find(&facts, &rings, &order);
+    facts.join(&same.pairs);
+    facts.enter(records);
+    if same.has_several_ranks {
+        facts.set_several_ranks();
     }
+    note_losses(&facts, file);
+    let mut events = Events::new(&facts, &rings);
+    order.into_iter().for_each(|at| events.add(at));
+    finish::finish(events, &facts, *keep, records, file);
+    if facts.overwritten() > 0 {
+        let ([calls, events], kept) = (spans, file.records);
+        let (began, all) = (Ns(facts.header.start.realtime), kept.saturating_add(facts.overwritten()));
+        file.ring = Some(RingSpan { began, calls, events, kept, all });
+    }
+    Ok(())
+}
 
-    /// A file says by its name alone that its process could not record, and why.
-    fn read_name(&self, name: &str) -> Option<RecordFile> {
-        let (_, error) = name.strip_suffix(FAILED)?.rsplit_once(".E")?;
-        let (why, advice) = causes::of_process(error.parse().ok()?);
-        let not_recorded = Some(NotRecorded { why, advice });
-        Some(RecordFile { source: Some(Source::RECORDER), not_recorded, ..RecordFile::new(name.to_owned()) })
-    }
-
-    fn complete(&self, records: &mut Records) {
-        places::fill(records);
-    }
+/// A file says by its name alone that its process could not record, and why.
+pub(super) fn read_name(name: &str) -> Option<RecordFile> {
+    let (_, error) = name.strip_suffix(FAILED)?.rsplit_once(".E")?;
+    let (why, advice) = causes::of_process(error.parse().ok()?);
+    let not_recorded = Some(NotRecorded { why, advice });
+    Some(RecordFile { source: Some(Source::RECORDER), not_recorded, ..RecordFile::new(name.to_owned()) })
 }
 
 /// Reads the header, the communicators that there are, and the texts. Entries of communicators that there are not are zeros, as in the file.

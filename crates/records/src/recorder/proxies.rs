@@ -25,12 +25,9 @@ pub(super) struct Proxy {
 
 struct Step {
     proxy: u32,
-    step: u32,
-    start: Option<Ns>,
-    end: Option<Ns>,
+    row: ProxyStep,
     /// When each phase began, of a send or of a receive.
     phases: [Option<Ns>; 3],
-    bytes: Option<u64>,
 }
 
 #[derive(Default)]
@@ -61,8 +58,8 @@ impl Proxies {
         let of = &mut self.all[proxy as usize];
         of.steps += 1;
         of.open_steps += 1;
-        let start = facts.time(record.time);
-        self.steps.push(Step { proxy, step: record.a as u32, start, end: None, phases: [None; 3], bytes: None });
+        let row = ProxyStep { step: record.a as u32, start: facts.time(record.time), ..ProxyStep::default() };
+        self.steps.push(Step { proxy, row, phases: [None; 3] });
         self.steps.len() as u32 - 1
     }
 
@@ -78,24 +75,24 @@ impl Proxies {
     }
 
     pub(super) fn step_state(&mut self, step: u32, record: &Record, facts: &Facts<'_>) {
-        let row = &mut self.steps[step as usize];
+        let Step { proxy, row, phases } = &mut self.steps[step as usize];
         let Some(phase) = [SEND, RECV].iter().find_map(|of| of.iter().position(|state| *state == record.a)) else {
             return;
         };
-        row.phases[phase] = row.phases[phase].or_else(|| facts.time(record.time));
+        phases[phase] = phases[phase].or_else(|| facts.time(record.time));
         // What was sent is known once it is under way, and what was received once it is here.
         if matches!(record.a, 9 | 11) && record.b > 0 && row.bytes.is_none() {
             row.bytes = Some(record.b);
-            let bytes = &mut self.all[row.proxy as usize].row.bytes;
+            let bytes = &mut self.all[*proxy as usize].row.bytes;
             *bytes = Some(bytes.unwrap_or(0).saturating_add(record.b));
         }
     }
 
     pub(super) fn end_step(&mut self, step: u32, end: Option<Ns>) {
-        let row = &mut self.steps[step as usize];
+        let Step { proxy, row, .. } = &mut self.steps[step as usize];
         if row.end.is_none() {
             row.end = end;
-            let of = &mut self.all[row.proxy as usize];
+            let of = &mut self.all[*proxy as usize];
             of.open_steps -= 1;
             of.last = of.last.max(end);
         }
@@ -117,14 +114,7 @@ impl Proxies {
         self.steps.iter().filter_map(move |step| {
             let is_send = self.all[step.proxy as usize].row.is_send;
             let [one, two, three] = [0, 1, 2].map(|phase| step.took(phase));
-            let row = ProxyStep {
-                proxy_op: place[step.proxy as usize]?,
-                step: step.step,
-                start: step.start,
-                end: step.end,
-                bytes: step.bytes,
-                ..ProxyStep::default()
-            };
+            let row = ProxyStep { proxy_op: place[step.proxy as usize]?, ..step.row.clone() };
             Some(match is_send {
                 true => ProxyStep { gpu_wait: one, peer_wait: two, network: three, ..row },
                 false => ProxyStep { network: one, flush: two, gpu_wait: three, ..row },
@@ -137,7 +127,7 @@ impl Step {
     /// How long it was in a phase; `None` of one that did not end.
     fn took(&self, phase: usize) -> Option<Ns> {
         let begin = self.phases[phase]?;
-        let next = self.phases[phase + 1..].iter().flatten().next().copied().or(self.end)?;
+        let next = self.phases[phase + 1..].iter().flatten().next().copied().or(self.row.end)?;
         (next >= begin).then(|| next - begin)
     }
 }

@@ -44,8 +44,7 @@ fn bandwidths(report: &RecordsReport) -> Option<Finding> {
 
 /// Whether NCCL numbers such operations without gaps: point-to-point operations have no number.
 fn is_numbered(operation: &Operation) -> bool {
-    let is_point_to_point = matches!(operation.collective.as_deref(), Some("send" | "recv" | "sendrecv"));
-    operation.counts == Counts::Function && !is_point_to_point
+    operation.counts == Counts::Function && !operation.is_point_to_point()
 }
 
 /// Numbers between those of a rank's recorded operations that are missing.

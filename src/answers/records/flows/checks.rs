@@ -8,20 +8,12 @@ use crate::records::flow::runs::{Aggregate, FlowRun, Plan};
 use crate::records::flow::stages::{Ops, is_peer_to_peer};
 use crate::records::{FlowOp, FlowStep, Records};
 
-fn ops<'a>(records: &'a Records, run: &'a FlowRun) -> impl Iterator<Item = &'a FlowOp> {
-    run.ops.iter().map(|at| &records.flow_ops[*at])
-}
-
-fn steps<'a>(records: &'a Records, run: &'a FlowRun) -> impl Iterator<Item = &'a FlowStep> {
-    run.steps.iter().map(|at| &records.flow_steps[*at])
-}
-
 /// The expected number of steps of all operations. A rank of a ring sends and receives each step; in a chain of n ranks, n - 1 send and n - 1
 /// receive; a tree has n - 1 edges with two directions, up and down. Operations do not record which ranks these are, so all ranks are needed.
 pub(super) fn foresee(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
     let size = report.size.map(u64::from).filter(|size| *size == report.ranks.len() as u64);
     let (mut whole, mut shared, mut is_any) = (0, 0, false);
-    for op in ops(records, run) {
+    for op in run.ops(records) {
         let steps = u64::from(op.steps);
         match (op.pattern.as_deref(), size) {
             (Some("RING" | "RING_TWICE"), _) => whole += 2 * steps,
@@ -64,7 +56,7 @@ pub(super) fn pairs(records: &Records, run: &FlowRun, report: &mut FlowRunReport
             ([from, to, step.channel, step.step], op_count)
         };
         let pattern = |step: &'_ FlowStep| step.pattern.clone().filter(|name| !is_peer_to_peer(Some(name)));
-        let mut sorted: Vec<_> = steps(records, run).map(|step| (key(step), pattern(step), step.is_send)).collect();
+        let mut sorted: Vec<_> = run.steps(records).map(|step| (key(step), pattern(step), step.is_send)).collect();
         sorted.sort_unstable();
         let same = sorted.chunk_by(|one, next| (one.0, &one.1) == (next.0, &next.1));
         let unpaired = |steps: &[(_, _, bool)]| {
@@ -78,36 +70,20 @@ pub(super) fn pairs(records: &Records, run: &FlowRun, report: &mut FlowRunReport
     report.paired_steps = report.steps.saturating_sub(report.unpaired_steps) / 2;
 }
 
-/// The contents of a line, without its file.
-type OpLine<'a> = ([u64; 4], [i64; 2], [u32; 4], Option<&'a str>, Option<&'a str>, Option<(u32, u32)>);
-type StepLine<'a> = (u64, [u32; 4], bool, i64, [Option<&'a str>; 3]);
-
-fn op_line(op: &FlowOp) -> OpLine<'_> {
-    (
-        [op.op_count, op.chunk_bytes, u64::from(op.rank), u64::from(op.channel)],
-        [i64::from(op.steps), op.slice_bytes],
-        [op.slice_steps, op.chunk_steps, op.dtype, op.reduction],
-        op.pattern.as_deref(),
-        op.protocol.as_deref(),
-        op.ring,
-    )
+/// The contents of a line, without its file and what is worked out of it.
+fn op_line(op: &FlowOp) -> FlowOp {
+    FlowOp { file: 0, is_aggregate: false, ..op.clone() }
 }
 
-fn step_line(step: &FlowStep) -> StepLine<'_> {
-    (
-        step.op_count,
-        [step.rank, step.channel, step.step, step.peer],
-        step.is_send,
-        step.bytes,
-        [step.pattern.as_deref(), step.protocol.as_deref(), step.recorded_stage.as_deref()],
-    )
+fn step_line(step: &FlowStep) -> FlowStep {
+    FlowStep { file: 0, is_aggregate: false, stage: None, ..step.clone() }
 }
 
 pub(super) fn repeats(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
     let mut seen = HashSet::new();
-    report.repeated_ops = ops(records, run).filter(|op| !seen.insert(op_line(op))).count() as u64;
+    report.repeated_ops = run.ops(records).filter(|op| !seen.insert(op_line(op))).count() as u64;
     let mut seen = HashSet::new();
-    report.repeated_steps = steps(records, run).filter(|step| !seen.insert(step_line(step))).count() as u64;
+    report.repeated_steps = run.steps(records).filter(|step| !seen.insert(step_line(step))).count() as u64;
 }
 
 pub(super) fn peers(records: &Records, run: &FlowRun, plan: &Plan<'_>, report: &mut FlowRunReport) {
@@ -118,14 +94,14 @@ pub(super) fn peers(records: &Records, run: &FlowRun, plan: &Plan<'_>, report: &
         let neighbours = plan.neighbours(step.rank, step.channel);
         neighbours.is_some_and(|(before, after)| step.peer != if step.is_send { after } else { before })
     };
-    report.wrong_ring_peers = steps(records, run).filter(of_ring).filter(is_wrong).count() as u64;
+    report.wrong_ring_peers = run.steps(records).filter(of_ring).filter(is_wrong).count() as u64;
 }
 
 pub(super) fn joins(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
     let planned: HashSet<_> =
-        ops(records, run).map(|op| (op.rank, op.op_count, op.channel, op.pattern.as_deref())).collect();
+        run.ops(records).map(|op| (op.rank, op.op_count, op.channel, op.pattern.as_deref())).collect();
     let written: HashSet<_> =
-        steps(records, run).map(|step| (step.rank, step.op_count, step.channel, step.pattern.as_deref())).collect();
+        run.steps(records).map(|step| (step.rank, step.op_count, step.channel, step.pattern.as_deref())).collect();
     report.unjoined_ops = written.difference(&planned).count() as u64;
 }
 
@@ -136,9 +112,9 @@ pub(super) fn aggregates(records: &Records, run: &FlowRun, report: &mut FlowRunR
 }
 
 fn is_equal(records: &Records, run: &FlowRun, aggregate: &Aggregate) -> bool {
-    let first = ops(records, run).find(|op| op.rank == aggregate.rank).map(op_line);
+    let first = run.ops(records).find(|op| op.rank == aggregate.rank).map(op_line);
     let meta = aggregate.op.map(|at| op_line(&records.flow_ops[at]));
-    let of_rank = steps(records, run).filter(|step| step.rank == aggregate.rank).map(step_line);
+    let of_rank = run.steps(records).filter(|step| step.rank == aggregate.rank).map(step_line);
     let repeated = aggregate.steps.iter().map(|at| step_line(&records.flow_steps[*at]));
     first == meta && of_rank.eq(repeated)
 }
@@ -219,12 +195,12 @@ fn add_shortfall(
     let ops_to_self = count(self_sends);
     let what = format!("{ops_to_self} sends and receives have no steps: as many as ranks send to themselves.");
     add(self_sends > 0, "self_sends", what);
-    let planned_ops = ops(records, run).filter(|op| !is_peer_to_peer(op.pattern.as_deref())).count() as u64;
+    let planned_ops = run.ops(records).filter(|op| !is_peer_to_peer(op.pattern.as_deref())).count() as u64;
     let written_ops = written(records, of_ops);
     let to_itself = if has_others { 0 } else { self_sends };
     let peer_to_peer = report.ops - planned_ops;
     let written_pairs =
-        steps(records, run).filter(|step| step.step == 0 && is_peer_to_peer(step.pattern.as_deref())).count() as u64;
+        run.steps(records).filter(|step| step.step == 0 && is_peer_to_peer(step.pattern.as_deref())).count() as u64;
     let (planned, done) = (planned_ops + peer_to_peer - to_itself.min(peer_to_peer), written_ops + written_pairs);
     if let Some(expected) = report.expected_steps.filter(|_| report.unforeseen_ops == 0) {
         let steps = report.steps.saturating_sub(expected);
@@ -256,7 +232,7 @@ fn written(records: &Records, of_ops: &Ops<'_>) -> u64 {
 /// steps. Also whether any others lack steps, so that this is not the only reason.
 fn self_sends(records: &Records, run: &FlowRun, of_ops: &Ops<'_>) -> (u64, bool) {
     let mut lacking: BTreeMap<(u32, u32, u32, i64), [i64; 2]> = BTreeMap::new();
-    for op in ops(records, run).filter(|op| is_peer_to_peer(op.pattern.as_deref())) {
+    for op in run.ops(records).filter(|op| is_peer_to_peer(op.pattern.as_deref())) {
         let side = usize::from(op.pattern.as_deref() == Some("SEND"));
         lacking.entry((op.rank, op.channel, op.steps, op.slice_bytes)).or_default()[side] += 1;
     }

@@ -142,8 +142,8 @@ fn of_run(records: &Records, run: &FlowRun) -> FlowRunReport {
     let plan = Plan::new(records, run);
     let of_ops = by_op(records, run);
     let ranks = run.ranks(records);
-    let planned = run.ops.iter().map(|at| records.flow_ops[*at].channel);
-    let channels: BTreeSet<u32> = planned.chain(run.steps.iter().map(|at| records.flow_steps[*at].channel)).collect();
+    let planned = run.ops(records).map(|op| op.channel);
+    let channels: BTreeSet<u32> = planned.chain(run.steps(records).map(|step| step.channel)).collect();
     let mut report = FlowRunReport {
         folder: run.folder.clone(),
         size: plan.size,
@@ -169,11 +169,11 @@ fn of_run(records: &Records, run: &FlowRun) -> FlowRunReport {
 
 fn patterns(records: &Records, run: &FlowRun) -> Vec<PatternRow> {
     let mut rows: BTreeMap<(&str, &str), PatternRow> = BTreeMap::new();
-    for op in run.ops.iter().map(|at| &records.flow_ops[*at]) {
+    for op in run.ops(records) {
         let key = (op.pattern.as_deref().unwrap_or_default(), op.protocol.as_deref().unwrap_or_default());
         rows.entry(key).or_default().ops += 1;
     }
-    for step in run.steps.iter().map(|at| &records.flow_steps[*at]) {
+    for step in run.steps(records) {
         let key = (step.pattern.as_deref().unwrap_or_default(), step.protocol.as_deref().unwrap_or_default());
         let row = rows.entry(key).or_default();
         row.steps += 1;

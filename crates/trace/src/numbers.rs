@@ -8,8 +8,8 @@ use foldhash::fast::FixedState;
 
 /// Things, each once.
 #[derive(Debug, Clone)]
-pub(crate) struct Numbers<T> {
-    pub(crate) list: Vec<T>,
+pub struct Numbers<T> {
+    pub list: Vec<T>,
     known: HashMap<T, u32, FixedState>,
 }
 
@@ -21,7 +21,7 @@ impl<T> Default for Numbers<T> {
 
 impl<T: Clone + Eq + Hash> Numbers<T> {
     /// The number of a thing: its position in the list.
-    pub(crate) fn number(&mut self, thing: T) -> u32 {
+    pub fn number(&mut self, thing: T) -> u32 {
         let next = self.list.len() as u32;
         *self.known.entry(thing).or_insert_with_key(|thing| {
             self.list.push(thing.clone());
@@ -30,10 +30,18 @@ impl<T: Clone + Eq + Hash> Numbers<T> {
     }
 
     /// The same, of one that is copied only if it is new.
-    pub(crate) fn number_of<Q: ?Sized + Eq + Hash + ToOwned<Owned = T>>(&mut self, thing: &Q) -> u32
+    pub fn number_of<Q: ?Sized + Eq + Hash + ToOwned<Owned = T>>(&mut self, thing: &Q) -> u32
     where
         T: Borrow<Q>,
     {
-        self.known.get(thing).copied().unwrap_or_else(|| self.number(thing.to_owned()))
+        self.known(thing).unwrap_or_else(|| self.number(thing.to_owned()))
+    }
+
+    /// The number of a thing that has one.
+    pub fn known<Q: ?Sized + Eq + Hash>(&self, thing: &Q) -> Option<u32>
+    where
+        T: Borrow<Q>,
+    {
+        self.known.get(thing).copied()
     }
 }
