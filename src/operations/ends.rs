@@ -34,66 +34,27 @@ const ANEW_ALL: usize = 128;
 /// Each of many members is compared with so many by chance, and with as many that are far from all.
 const OTHERS: usize = 3;
 
-/// How far members are from each other, in ns.
-pub(super) enum Distances<'m> {
-    /// Each from each.
-    All(Vec<Vec<f64>>),
-    Some(Sample<'m>),
+/// How far members are from each other, in ns: each from each, or of many some.
+pub(super) struct Distances<'m> {
+    members: &'m [Vec<Token>],
+    /// As [`ends`].
+    ends: Vec<Vec<Option<i64>>>,
+    /// By member: how its clock differs from the first one's at each of these, beside drift; empty until it is asked for.
+    coordinates: Vec<Vec<f32>>,
+    /// All of few members; of many those that ends and not order say.
+    known: HashMap<(usize, usize), f64>,
+    /// Of many members: they connect all.
+    pairs: Vec<(f64, usize, usize)>,
 }
 
 impl<'m> Distances<'m> {
     /// Compares members by their kernels: by order, and by ends beside members that order brings near to none. If all are within `close`, no more is
     /// asked.
     pub(super) fn measure(members: &'m [Vec<Token>], tolerance: f64, close: f64) -> Self {
-        match members.len() {
-            ..=FEW => Distances::All(all(members, tolerance)),
-            _ => Distances::Some(Sample::take(members, tolerance, close)),
+        if members.len() <= FEW {
+            return Distances::all(members, tolerance);
         }
-    }
-
-    pub(super) fn between(&self, a: usize, b: usize) -> f64 {
-        match self {
-            Distances::All(distances) => distances[a][b],
-            Distances::Some(sample) => sample.between(a, b),
-        }
-    }
-
-    /// The greatest one, of those that can be compared.
-    pub(super) fn greatest(&self) -> f64 {
-        match self {
-            Distances::All(distances) => {
-                distances.iter().flatten().copied().filter(|of| of.is_finite()).fold(0.0, f64::max)
-            }
-            Distances::Some(sample) => {
-                sample.pairs.iter().map(|pair| pair.0).filter(|of| of.is_finite()).fold(0.0, f64::max)
-            }
-        }
-    }
-
-    pub(super) fn clear(&self) -> Nearness {
-        match self {
-            Distances::All(distances) => Nearness::clear(distances.len(), |a, b| distances[a][b]),
-            Distances::Some(sample) => sample.clear(),
-        }
-    }
-}
-
-/// Some of the distances of many members.
-pub(super) struct Sample<'m> {
-    members: &'m [Vec<Token>],
-    /// As [`ends`].
-    ends: Vec<Vec<Option<i64>>>,
-    /// By member: how its clock differs from the first one's at each of these, beside drift; empty until it is asked for.
-    coordinates: Vec<Vec<f32>>,
-    /// Those that ends and not order say.
-    anew: HashMap<(usize, usize), f64>,
-    /// They connect all members.
-    pairs: Vec<(f64, usize, usize)>,
-}
-
-impl<'m> Sample<'m> {
-    fn take(members: &'m [Vec<Token>], tolerance: f64, close: f64) -> Self {
-        let mut sample = Sample::of_chance(members);
+        let mut sample = Distances::of_chance(members);
         if sample.pairs.iter().any(|pair| pair.0.is_finite() && pair.0 > close) {
             sample.add_near();
             let near = sample.nearest();
@@ -106,11 +67,39 @@ impl<'m> Sample<'m> {
         sample
     }
 
+    fn none(members: &'m [Vec<Token>]) -> Self {
+        Distances { members, ends: ends(members), coordinates: Vec::new(), known: HashMap::new(), pairs: Vec::new() }
+    }
+
+    /// Each from each.
+    fn all(members: &'m [Vec<Token>], tolerance: f64) -> Self {
+        let mut found = Distances::none(members);
+        for b in 0..members.len() {
+            for a in 0..b {
+                found.known.insert((a, b), by_order_of(&found.ends[a], &found.ends[b]));
+            }
+        }
+        for a in 0..members.len() {
+            let others = (0..members.len()).filter(|b| *b != a);
+            let mut near: Vec<(f64, usize)> = others.map(|b| (found.between(a, b), b)).collect();
+            near.sort_by(|b, c| b.0.total_cmp(&c.0));
+            if members.len() > NEAR && near.first().is_some_and(|(distance, _)| *distance <= tolerance) {
+                continue;
+            }
+            for (known, b) in near.into_iter().take(NEAR) {
+                let distance = exactly(&members[a], &members[b]);
+                if distance < known || known.is_infinite() {
+                    found.known.insert((a.min(b), a.max(b)), distance);
+                }
+            }
+        }
+        found
+    }
+
     /// Each with some others: these by chance, and those that are far from all. The farthest from one is the noisiest or the farthest away, and so is
     /// the farthest from that.
     fn of_chance(members: &'m [Vec<Token>]) -> Self {
-        let mut sample =
-            Sample { members, ends: ends(members), coordinates: Vec::new(), anew: HashMap::new(), pairs: Vec::new() };
+        let mut sample = Distances::none(members);
         let mut from = 0;
         for _ in 0..OTHERS {
             let others = (0..members.len()).filter(|other| *other != from);
@@ -127,16 +116,25 @@ impl<'m> Sample<'m> {
         sample
     }
 
-    fn between(&self, a: usize, b: usize) -> f64 {
+    pub(super) fn between(&self, a: usize, b: usize) -> f64 {
         let (a, b) = (a.min(b), a.max(b));
-        let known = if self.anew.is_empty() { None } else { self.anew.get(&(a, b)) };
+        let known = if self.known.is_empty() { None } else { self.known.get(&(a, b)) };
         known.copied().unwrap_or_else(|| by_order_of(&self.ends[a], &self.ends[b]))
     }
 
-    /// The clear groups. What is in none and one of each that is in one are compared once more: where most that may be near are of one group, few others are
+    /// The greatest one, of those that can be compared.
+    pub(super) fn greatest(&self) -> f64 {
+        let all = self.known.values().chain(self.pairs.iter().map(|(distance, ..)| distance));
+        all.copied().filter(|of| of.is_finite()).fold(0.0, f64::max)
+    }
+
+    /// The clear groups. Of many, what is in none and one of each that is in one are compared once more: where most that may be near are of one group, few others are
     /// compared with it.
-    fn clear(&self) -> Nearness {
+    pub(super) fn clear(&self) -> Nearness {
         let between = |a: usize, b: usize| self.between(a, b);
+        if self.pairs.is_empty() {
+            return Nearness::clear(self.members.len(), between);
+        }
         let found = Nearness::clear_of_pairs(self.members.len(), self.pairs.clone(), between);
         if found.groups.len() < 2 {
             return found;
@@ -182,7 +180,7 @@ impl<'m> Sample<'m> {
             for (known, b) in near.into_iter().take((ANEW / lone).clamp(1, NEAR)) {
                 let distance = exactly(&self.members[a], &self.members[b]);
                 if distance < known || known.is_infinite() {
-                    self.anew.insert((a.min(b), a.max(b)), distance);
+                    self.known.insert((a.min(b), a.max(b)), distance);
                     self.pairs.push((distance, a, b));
                 }
             }
@@ -195,10 +193,10 @@ pub(super) fn clear_by_ends(members: &[Vec<Token>], may_have_lost: &[bool]) -> N
     if members.len() <= ANEW_ALL {
         return Nearness::clear(members.len(), |a, b| exactly(&members[a], &members[b]));
     }
-    let mut sample = Sample::of_chance(members);
+    let mut sample = Distances::of_chance(members);
     sample.add_near();
     sample.compare_anew(sample.nearest(), may_have_lost);
-    let mut found = Distances::Some(sample).clear();
+    let mut found = sample.clear();
     // Groups that lost nothing are whole.
     found.groups.retain(|group| group.members.iter().filter(|member| !may_have_lost[**member]).count() < 2);
     found
@@ -230,32 +228,6 @@ fn both(a: &[Option<i64>], b: &[Option<i64>]) -> impl Iterator<Item = (i64, i64)
 /// How far two members are from each other by order.
 fn by_order_of(a: &[Option<i64>], b: &[Option<i64>]) -> f64 {
     distance(both(a, b))
-}
-
-/// How far each two members are from each other: by order, and by ends beside members that order brings near to none.
-fn all(members: &[Vec<Token>], tolerance: f64) -> Vec<Vec<f64>> {
-    let ends = ends(members);
-    let mut distances = vec![vec![0.0; members.len()]; members.len()];
-    for a in 0..members.len() {
-        for b in a + 1..members.len() {
-            let distance = by_order_of(&ends[a], &ends[b]);
-            (distances[a][b], distances[b][a]) = (distance, distance);
-        }
-    }
-    for a in 0..members.len() {
-        let mut near: Vec<usize> = (0..members.len()).filter(|b| *b != a).collect();
-        near.sort_by(|b, c| distances[a][*b].total_cmp(&distances[a][*c]));
-        if members.len() > NEAR && near.first().is_some_and(|b| distances[a][*b] <= tolerance) {
-            continue;
-        }
-        for b in near.into_iter().take(NEAR) {
-            let distance = exactly(&members[a], &members[b]);
-            if distance < distances[a][b] || distances[a][b].is_infinite() {
-                (distances[a][b], distances[b][a]) = (distance, distance);
-            }
-        }
-    }
-    distances
 }
 
 /// How much the difference between the ends of two ranks' kernels varies beside drift, in ns: its median deviation. Infinite if they have too
@@ -351,8 +323,7 @@ mod tests {
             // In one of a hundred fours noise makes pairs.
             assert!(whole(&found.clear()) * 100 >= 98 * count / 4, "{} of {}", whole(&found.clear()), count / 4);
             assert!(found.greatest() > 5_000.0);
-            let Distances::Some(sample) = found else { panic!("{count} are many") };
-            assert!(sample.pairs.len() <= 32 * count, "{} of {count}", sample.pairs.len());
+            assert!((1..=32 * count).contains(&found.pairs.len()), "{} of {count}", found.pairs.len());
         }
     }
 
@@ -360,7 +331,7 @@ mod tests {
     fn many_ranks_are_grouped_as_if_each_was_compared_with_each() {
         let members = members(FEW + 32, &mut Random(6));
         let found = Distances::measure(&members, 2_000.0, 1_000.0).clear();
-        let exact = Distances::All(all(&members, 2_000.0)).clear();
+        let exact = Distances::all(&members, 2_000.0).clear();
         assert_eq!(groups(&found), groups(&exact));
         // The nearest of all is hardly nearer than the nearest of those that were compared.
         let gaps = found.groups.iter().zip(&exact.groups).map(|(found, exact)| found.gap / exact.gap);
@@ -385,7 +356,6 @@ mod tests {
         let one = members(4, &mut Random(2)).swap_remove(0);
         let all = vec![one; 3_000];
         let found = Distances::measure(&all, 2_000.0, 1_000.0);
-        let Distances::Some(sample) = &found else { panic!("these are many") };
-        assert!(sample.pairs.len() <= 2 * OTHERS * all.len() && found.greatest() == 0.0);
+        assert!((1..=2 * OTHERS * all.len()).contains(&found.pairs.len()) && found.greatest() == 0.0);
     }
 }

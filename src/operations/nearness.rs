@@ -61,30 +61,39 @@ impl Nearness {
     }
 
     /// The clear groups, however few, which may be chance.
-    pub(crate) fn clear(items: usize, distance: impl FnMut(usize, usize) -> f64) -> Self {
-        let distances = Matrix::measure(items, distance);
-        Nearness::of_tree(items, distances.spanning_tree(), usize::MAX, |a, b| distances.between(a, b))
+    pub(crate) fn clear(items: usize, mut distance: impl FnMut(usize, usize) -> f64) -> Self {
+        let mut rows = vec![0.0; items * items];
+        let mut pairs = Vec::with_capacity(items * items.saturating_sub(1) / 2);
+        for a in 0..items {
+            for b in a + 1..items {
+                let of_pair = distance(a, b);
+                let of_pair = if of_pair.is_nan() { f64::INFINITY } else { of_pair.max(0.0) };
+                (rows[a * items + b], rows[b * items + a]) = (of_pair, of_pair);
+                pairs.push((of_pair, a, b));
+            }
+        }
+        Nearness::of_pairs(items, pairs, usize::MAX, |a, b| rows[a * items + b])
     }
 
     /// The same by the distances of some pairs, which connect all items: those that may be near, and for each item some to others. The least
     /// distance to an item outside is that of these pairs, and the greatest between two members is that to members which are far from others.
     pub(crate) fn clear_of_pairs(
         items: usize,
-        mut pairs: Vec<(f64, usize, usize)>,
+        pairs: Vec<(f64, usize, usize)>,
         distance: impl Fn(usize, usize) -> f64,
     ) -> Self {
-        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Nearness::of_tree(items, pairs, COMPARED, distance)
+        Nearness::of_pairs(items, pairs, COMPARED, distance)
     }
 
-    /// The clear groups by connections, shortest first. Where two clusters meet, so many members of the larger one are compared with each of the
-    /// smaller one.
-    fn of_tree(
+    /// The clear groups by connections: single linkage joins the nearest clusters first. Where two meet, so many members of the larger one are
+    /// compared with each of the smaller one.
+    fn of_pairs(
         items: usize,
-        connections: Vec<(f64, usize, usize)>,
+        mut connections: Vec<(f64, usize, usize)>,
         compared: usize,
         distance: impl Fn(usize, usize) -> f64,
     ) -> Self {
+        connections.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut clusters: Vec<Cluster> = (0..items).map(Cluster::single).collect();
         let mut cluster_of: Vec<usize> = (0..items).collect();
         for (outside, a, b) in connections {
@@ -159,49 +168,6 @@ impl Cluster {
         self.groups.append(&mut other.groups);
         self.grouped += other.grouped;
         self
-    }
-}
-
-/// The distances between all items.
-struct Matrix {
-    items: usize,
-    rows: Vec<f64>,
-}
-
-impl Matrix {
-    fn measure(items: usize, mut distance: impl FnMut(usize, usize) -> f64) -> Self {
-        let mut rows = vec![0.0; items * items];
-        for a in 0..items {
-            for b in a + 1..items {
-                let of_pair = distance(a, b);
-                let of_pair = if of_pair.is_nan() { f64::INFINITY } else { of_pair.max(0.0) };
-                (rows[a * items + b], rows[b * items + a]) = (of_pair, of_pair);
-            }
-        }
-        Matrix { items, rows }
-    }
-
-    fn between(&self, a: usize, b: usize) -> f64 {
-        self.rows[a * self.items + b]
-    }
-
-    /// The shortest connections that join all items (Prim), shortest first: where the clusters of single linkage meet.
-    fn spanning_tree(&self) -> Vec<(f64, usize, usize)> {
-        let mut nearest: Vec<(f64, usize)> = (0..self.items).map(|item| (self.between(0, item), 0)).collect();
-        let mut left: Vec<usize> = (1..self.items).collect();
-        let mut tree = Vec::with_capacity(left.len());
-        while let Some(at) = (0..left.len()).min_by(|a, b| nearest[left[*a]].0.total_cmp(&nearest[left[*b]].0)) {
-            let item = left.swap_remove(at);
-            tree.push((nearest[item].0, nearest[item].1, item));
-            for other in &left {
-                let distance = self.between(item, *other);
-                if distance < nearest[*other].0 {
-                    nearest[*other] = (distance, item);
-                }
-            }
-        }
-        tree.sort_by(|a, b| a.0.total_cmp(&b.0));
-        tree
     }
 }
 

@@ -74,7 +74,6 @@ impl RecordedGroups {
     pub(crate) fn find(records: &Records) -> Self {
         let communicators = Communicators::find(records);
         let processes = Processes::find(records, &communicators);
-        let known = (&communicators, &processes);
         let mut found: BTreeMap<(Source, usize), RecordedGroup> = BTreeMap::new();
         let mut ranks: BTreeMap<u32, usize> = BTreeMap::new();
         // A dump that breaks off has lost what its rank did last, and would make it look as if the rank had not done it.
@@ -82,15 +81,13 @@ impl RecordedGroups {
             file.and_then(|file| records.files.get(*file as usize)).is_some_and(|file| file.is_cut)
         };
         // The same of one rank in a log of several.
-        let cut: BTreeSet<_> = records
+        let cut: BTreeSet<Cut> = records
             .rank_status
             .iter()
             .filter(|of| of.is_cut)
             .map(|of| (of.source, communicators.position(of.communicator), of.place))
             .collect();
-        let has_lost = |(source, communicator, _, place): MemberOf| {
-            !cut.is_empty() && cut.contains(&(source, communicators.position(communicator), place))
-        };
+        let known = (&communicators, &processes, &cut);
         for (at, operation) in records.operations.iter().enumerate() {
             if is_cut(records.file_of.get(at)) {
                 continue;
@@ -102,9 +99,6 @@ impl RecordedGroups {
                 continue;
             }
             let member_of = (operation.source, operation.communicator, operation.rank, operation.place);
-            if has_lost(member_of) {
-                continue;
-            }
             let Some(member) = member(&mut found, known, member_of) else { continue };
             match operation.is_point_to_point() {
                 true => {
@@ -124,16 +118,10 @@ impl RecordedGroups {
                 *ranks.entry(rank.0).or_default() += usize::from(is_cut);
             }
             let member_of = (status.source, status.communicator, status.rank, status.place);
-            if has_lost(member_of) {
-                continue;
-            }
             member(&mut found, known, member_of).into_iter().for_each(|member| member.status.push(at));
         }
         for (call, count) in &records.calls {
             let member_of = (call.source, call.communicator, call.rank, call.place);
-            if has_lost(member_of) {
-                continue;
-            }
             let Some(member) = member(&mut found, known, member_of) else { continue };
             match call.is_point_to_point() {
                 true => member.has_peers = true,
@@ -166,13 +154,19 @@ impl RecordedGroups {
 /// What a record says of whose it is: its source, communicator, rank of the job, and place within the communicator.
 type MemberOf = (Source, Option<usize>, Option<RankId>, Option<u32>);
 
-/// What is known of the rank in a group that a record is of.
+/// Of whom a line was lost that may have been the last call: the source, the position of the communicator, and the place within it.
+type Cut = (Source, Option<usize>, Option<u32>);
+
+/// What is known of the rank in a group that a record is of; `None` if its last call may be lost.
 fn member<'g>(
     found: &'g mut BTreeMap<(Source, usize), RecordedGroup>,
-    (communicators, processes): (&Communicators, &Processes),
+    (communicators, processes, cut): (&Communicators, &Processes, &BTreeSet<Cut>),
     (source, communicator, rank, place): MemberOf,
 ) -> Option<&'g mut Member> {
     let position = communicators.position(communicator)?;
+    if !cut.is_empty() && cut.contains(&(source, Some(position), place)) {
+        return None;
+    }
     let communicator = communicators.get(Some(position))?;
     let by_process = || processes.rank_at(source, position, place);
     let global = rank.map(|rank| rank.0).or_else(|| communicator.rank_at(place)).or_else(by_process);

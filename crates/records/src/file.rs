@@ -10,7 +10,6 @@ pub struct RecordFile {
     /// Its name, with that of its archive before it.
     pub name: String,
     /// What wrote it; `None` if it is none of the known sources.
-    #[serde(serialize_with = "name_of")]
     pub source: Option<Source>,
     /// The version of its format, if it says so.
     pub version: Option<String>,
@@ -182,10 +181,6 @@ fn count<'a>(
     let remark = remarks.get_mut(at)?;
     remark.count = remark.count.saturating_add(several);
     Some(remark)
-}
-
-fn name_of<S: serde::Serializer>(source: &Option<Source>, serializer: S) -> Result<S::Ok, S::Error> {
-    source.map(Source::name).serialize(serializer)
 }
 
 #[cfg(test)]

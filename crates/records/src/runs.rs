@@ -7,10 +7,10 @@
 //! another time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use super::file::RecordFile;
 use super::tables::Records;
 use crate::operation::{Operation, Source, State};
 use nccl_stacks_trace::time::{Ns, Window};
@@ -57,10 +57,8 @@ fn overlap(one: Window, other: Window) -> bool {
 }
 
 /// What decides of which run a file is.
-#[derive(Default)]
-struct Facts {
-    folder: String,
-    name: String,
+struct Facts<'r> {
+    records: &'r Records,
     ranks: BTreeSet<(Source, u32)>,
     hashes: BTreeSet<u64>,
     /// Communicators without a hash, by what is known of them.
@@ -72,21 +70,22 @@ struct Facts {
     /// Whether that is on a clock of a time zone that is not known.
     is_local_time: bool,
     /// When operations were enqueued, of a rank of which there are several files.
-    times: HashMap<Numbered, Ns, RandomState>,
-    text: Option<(u64, u32)>,
+    times: HashMap<Numbered<'r>, Ns, RandomState>,
 }
 
 /// What one operation of a rank has alone: its communicator, function, stream and number.
-type Numbered = (usize, Option<Arc<str>>, Option<u64>, i64);
+type Numbered<'r> = (Name<'r>, Option<&'r str>, Option<u64>, i64);
 
-impl Facts {
-    fn of(records: &Records) -> Self {
-        let mut facts = Facts::default();
-        if let Some(file) = records.files.first() {
-            (facts.folder, facts.name) = (file.folder().to_owned(), file.name.clone());
-            (facts.span, facts.is_local_time) = (file.said, file.said.is_some());
-            facts.text = Some((file.bytes, file.checksum));
-        }
+impl<'r> Facts<'r> {
+    fn none(records: &'r Records) -> Self {
+        let span = records.files.first().and_then(|file| file.said);
+        let (ranks, hashes, named, places, processes) = Default::default();
+        let is_local_time = span.is_some();
+        Facts { records, ranks, hashes, named, places, processes, span, is_local_time, times: HashMap::default() }
+    }
+
+    fn of(records: &'r Records) -> Self {
+        let mut facts = Facts::none(records);
         for communicator in &records.communicators {
             match communicator.hash {
                 Some(hash) => drop(facts.hashes.insert(hash)),
@@ -126,33 +125,35 @@ impl Facts {
         self.span = Some(self.span.map_or(here, |span| span.around(here)));
     }
 
+    fn folder(&self) -> &'r str {
+        self.records.files.first().map_or("", RecordFile::folder)
+    }
+
+    fn name(&self) -> &'r str {
+        self.records.files.first().map_or("", |file| &file.name)
+    }
+
     /// Adds when the last operations were enqueued, for files of a rank that has several.
-    fn find_times(&mut self, records: &Records) {
-        let from = records.operations.len().saturating_sub(COMPARED);
-        for operation in &records.operations[from..] {
+    fn find_times(&mut self) {
+        let from = self.records.operations.len().saturating_sub(COMPARED);
+        for operation in &self.records.operations[from..] {
             if let (Some(time), Some(communicator), Some(number)) =
                 (time_of(operation), operation.communicator, operation.sequence)
             {
-                let key = (communicator, operation.collective.clone(), operation.stream_handle, number);
-                self.times.insert(key, time);
+                // The same communicator has another position in each file.
+                let name = name(self.records, communicator);
+                self.times.insert((name, operation.collective.as_deref(), operation.stream_handle, number), time);
             }
         }
     }
 
     /// Whether two files of one rank are of one run.
-    fn is_same_run(&self, other: &Facts, names: &[&Records; 2]) -> bool {
-        if self.text.is_some() && self.text == other.text {
+    fn is_same_run(&self, other: &Facts<'_>) -> bool {
+        let text = |of: &Facts<'_>| of.records.files.first().map(|file| (file.bytes, file.checksum));
+        if text(self).is_some() && text(self) == text(other) {
             return true;
         }
-        // The same communicator has another position in each file.
-        let [one, two] = names;
-        let mut by_name: HashMap<_, Ns, RandomState> = HashMap::default();
-        for ((at, collective, stream, number), time) in &other.times {
-            by_name.insert((name(two, *at), collective, stream, number), *time);
-        }
-        let mut common = self.times.iter().filter_map(|((at, collective, stream, number), time)| {
-            by_name.get(&(name(one, *at), collective, stream, number)).map(|other| other == time)
-        });
+        let mut common = self.times.iter().filter_map(|(key, time)| Some(other.times.get(key)? == time));
         if let Some(first) = common.next() {
             return first || common.any(|is_equal| is_equal);
         }
@@ -166,11 +167,11 @@ impl Facts {
         let by = if is_local_time { RESTART_OF_LOG } else { Ns::ZERO };
         let is_at_once =
             self.span.zip(other.span).is_none_or(|(one, other)| overlap(longer(one, by), longer(other, by)));
-        is_at_once || !is_local_time && self.folder == other.folder
+        is_at_once || !is_local_time && self.folder() == other.folder()
     }
 
     /// Whether two files may be of one time. Without ranks of the job that they are not takes other processes, and more time.
-    fn may_be_at_once(&self, other: &Facts) -> bool {
+    fn may_be_at_once(&self, other: &Facts<'_>) -> bool {
         let has_ranks = !(self.ranks.is_empty() || other.ranks.is_empty());
         let are_other_processes =
             !(self.processes.is_empty() || other.processes.is_empty()) && self.processes.is_disjoint(&other.processes);
@@ -184,16 +185,13 @@ impl Facts {
     }
 
     /// How many letters of the folders are the same from the beginning, by whole folders.
-    fn shared_folders(&self, other: &Facts) -> usize {
-        self.folder
-            .split(['/', '\\'])
-            .zip(other.folder.split(['/', '\\']))
-            .take_while(|(one, other)| one == other)
-            .count()
+    fn shared_folders(&self, other: &Facts<'_>) -> usize {
+        let [one, other] = [self, other].map(|of| of.folder().split(['/', '\\']));
+        one.zip(other).take_while(|(one, other)| one == other).count()
     }
 
     /// How far apart two files are in time.
-    fn distance(&self, other: &Facts) -> Option<i64> {
+    fn distance(&self, other: &Facts<'_>) -> Option<i64> {
         let (one, other) = self.span.zip(other.span).filter(|_| self.is_local_time == other.is_local_time)?;
         Some(if overlap(one, other) { 0 } else { (one.start.0.saturating_sub(other.start.0)).saturating_abs() })
     }
@@ -204,25 +202,27 @@ fn time_of(operation: &Operation) -> Option<Ns> {
 }
 
 /// A communicator as any file of a run knows it: its position differs from file to file.
-fn name(records: &Records, at: usize) -> (Option<u64>, Option<&str>, Option<&str>) {
+type Name<'r> = (Option<u64>, Option<&'r str>, Option<&'r str>);
+
+fn name(records: &Records, at: usize) -> Name<'_> {
     let known = &records.communicators[at];
     (known.hash, known.name.as_deref(), known.description.as_deref())
 }
 
 /// Sorts files into runs, oldest first. `of_files`: the records of each file.
 pub fn runs(of_files: &[Records]) -> Vec<RecordedRun> {
-    let mut facts: Vec<Facts> = of_files.iter().map(Facts::of).collect();
+    let mut facts: Vec<Facts<'_>> = of_files.iter().map(Facts::of).collect();
     let mut of_rank: BTreeMap<(Source, u32), Vec<usize>> = BTreeMap::new();
     for (at, of) in facts.iter().enumerate() {
         // A file of several ranks has a run of its own clock and communicators.
         of.ranks.iter().for_each(|rank| of_rank.entry(*rank).or_default().push(at));
     }
     let several: BTreeSet<usize> = of_rank.values().filter(|files| files.len() > 1).flatten().copied().collect();
-    several.into_iter().for_each(|at| facts[at].find_times(&of_files[at]));
+    several.into_iter().for_each(|at| facts[at].find_times());
     // By rank: its files, those of one run together, oldest first.
-    let classes: Vec<Vec<Vec<usize>>> = of_rank.into_values().map(|files| classes(files, &facts, of_files)).collect();
+    let classes: Vec<Vec<Vec<usize>>> = of_rank.into_values().map(|files| classes(files, &facts)).collect();
     let Some(seeds) = classes.iter().max_by_key(|of| of.len()).filter(|of| of.len() > 1).cloned() else {
-        return apart(&facts, of_files);
+        return apart(&facts);
     };
     let mut run_of: Vec<Option<usize>> = vec![None; facts.len()];
     seeds.iter().enumerate().for_each(|(run, class)| class.iter().for_each(|at| run_of[*at] = Some(run)));
@@ -243,12 +243,10 @@ pub fn runs(of_files: &[Records]) -> Vec<RecordedRun> {
 }
 
 /// The files of a rank, those of one run together, oldest first.
-fn classes(files: Vec<usize>, facts: &[Facts], of_files: &[Records]) -> Vec<Vec<usize>> {
+fn classes(files: Vec<usize>, facts: &[Facts<'_>]) -> Vec<Vec<usize>> {
     let mut classes: Vec<Vec<usize>> = Vec::new();
     for at in files {
-        let is_same = |class: &&mut Vec<usize>| {
-            class.iter().any(|of| facts[*of].is_same_run(&facts[at], &[&of_files[*of], &of_files[at]]))
-        };
+        let is_same = |class: &&mut Vec<usize>| class.iter().any(|of| facts[*of].is_same_run(&facts[at]));
         match classes.iter_mut().find(is_same) {
             Some(class) => class.push(at),
             None => classes.push(vec![at]),
@@ -269,34 +267,30 @@ pub(super) fn leave_out_older(of_files: &mut [Records]) {
         }
     }
     let (several, single): (Vec<_>, Vec<_>) = of_rank.into_values().partition(|files| files.len() > 1);
-    let mut facts: Vec<Facts> = Vec::new();
-    facts.resize_with(of_files.len(), Facts::default);
+    let mut facts: Vec<Facts<'_>> = of_files.iter().map(Facts::none).collect();
     for at in several.iter().flatten().copied() {
         facts[at] = Facts::of(&of_files[at]);
-        facts[at].find_times(&of_files[at]);
+        facts[at].find_times();
     }
     let (mut older, mut moved, mut newest) = (Vec::new(), HashSet::new(), HashSet::new());
-    for mut class in several.into_iter().flat_map(|files| classes(files, &facts, of_files)) {
-        class.sort_by_cached_key(|at| (progress(&of_files[*at]), facts[*at].name.clone()));
+    for mut class in several.into_iter().flat_map(|files| classes(files, &facts)) {
+        class.sort_by_cached_key(|at| (progress(&of_files[*at]), facts[*at].name()));
         let Some(last) = class.pop() else { continue };
         let file = |at: usize| &of_files[at].files[0];
         // Of another job it would know other groups. Of its own it may know fewer.
         class.retain(|at| facts[*at].named.is_subset(&facts[last].named));
         if !class.is_empty() {
-            newest.insert(facts[last].folder.clone());
+            newest.insert(facts[last].folder());
         }
         for at in class {
             if progress(&of_files[at]) != progress(&of_files[last]) {
-                moved.insert(facts[at].folder.clone());
+                moved.insert(facts[at].folder());
             }
             // The same text is left out as such.
             older.extend((!file(last).is_same(file(at))).then_some(at));
         }
     }
-    let is_as_old = |at: &usize| {
-        let folder = of_files[*at].files[0].folder();
-        moved.contains(folder) && !newest.contains(folder)
-    };
+    let is_as_old = |at: &usize| moved.contains(facts[*at].folder()) && !newest.contains(facts[*at].folder());
     older.extend(single.into_iter().flatten().filter(is_as_old));
     for at in older {
         let why = "it is an older dump of the same run, and is left out".to_owned();
@@ -311,14 +305,14 @@ fn progress(records: &Records) -> (Option<Ns>, usize, usize) {
 }
 
 /// The run that a file is of: the one with which it shares communicators, or more of its folders than with the others, or to which it is nearest in time.
-fn nearest(facts: &[Facts], at: usize, seeds: &[Vec<usize>]) -> Option<usize> {
+fn nearest(facts: &[Facts<'_>], at: usize, seeds: &[Vec<usize>]) -> Option<usize> {
     let own = &facts[at];
     let only = |scores: Vec<i64>| {
         let most = scores.iter().max().copied()?;
         let mut best = scores.iter().enumerate().filter(|(_, score)| **score == most);
         best.next().filter(|_| best.next().is_none()).map(|(run, _)| run)
     };
-    let of_seed = |score: &dyn Fn(&Facts) -> i64| {
+    let of_seed = |score: &dyn Fn(&Facts<'_>) -> i64| {
         seeds
             .iter()
             .map(|seed| seed.iter().map(|of| score(&facts[*of])).max().unwrap_or(i64::MIN))
@@ -330,9 +324,9 @@ fn nearest(facts: &[Facts], at: usize, seeds: &[Vec<usize>]) -> Option<usize> {
 }
 
 /// The runs of files of which no rank is there twice: those that share no communicator and were at different times.
-fn apart(facts: &[Facts], of_files: &[Records]) -> Vec<RecordedRun> {
-    let is_known = |of: &Facts| of.span.is_some() && !(of.hashes.is_empty() && of.named.is_empty());
-    let days = days(facts, of_files);
+fn apart(facts: &[Facts<'_>]) -> Vec<RecordedRun> {
+    let is_known = |of: &Facts<'_>| of.span.is_some() && !(of.hashes.is_empty() && of.named.is_empty());
+    let days = days(facts);
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, own) in facts.iter().enumerate().filter(|(_, of)| is_known(of)) {
         let touches = |group: &Vec<usize>| {
@@ -369,7 +363,7 @@ fn apart(facts: &[Facts], of_files: &[Records]) -> Vec<RecordedRun> {
 }
 
 /// By file: its day, from 0. Files are of two days if all calls that both name have times that are days apart: of one job they would be at once.
-fn days(facts: &[Facts], of_files: &[Records]) -> Vec<usize> {
+fn days(facts: &[Facts<'_>]) -> Vec<usize> {
     let mut days = vec![0; facts.len()];
     let mut order: Vec<(Window, usize)> = facts
         .iter()
@@ -388,7 +382,7 @@ fn days(facts: &[Facts], of_files: &[Records]) -> Vec<usize> {
     }
     // By call: its day, and whether another day has it.
     let mut calls: HashMap<_, (usize, bool), RandomState> = HashMap::default();
-    for (at, records) in of_files.iter().enumerate().filter(|(at, _)| !facts[*at].ranks.is_empty()) {
+    for (at, Facts { records, .. }) in facts.iter().enumerate().filter(|(_, of)| !of.ranks.is_empty()) {
         // Sends and receives have numbers of their own rank.
         for operation in records.operations.iter().filter(|of| of.peer.is_none()) {
             if let (Some(communicator), Some(number), Some(_)) =
@@ -404,10 +398,10 @@ fn days(facts: &[Facts], of_files: &[Records]) -> Vec<usize> {
     if calls.values().any(|(_, is_shared)| *is_shared) { days } else { vec![0; facts.len()] }
 }
 
-fn described(facts: &[Facts], files: Vec<usize>, own: &[usize]) -> RecordedRun {
+fn described(facts: &[Facts<'_>], files: Vec<usize>, own: &[usize]) -> RecordedRun {
     let ranks: BTreeSet<u32> = own.iter().flat_map(|at| &facts[*at].ranks).map(|(_, rank)| *rank).collect();
     let spans = own.iter().filter_map(|at| facts[*at].span);
-    let folder = own.iter().map(|at| facts[*at].folder.as_str()).reduce(|one, other| {
+    let folder = own.iter().map(|at| facts[*at].folder()).reduce(|one, other| {
         let same = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
         if same == one.len() && (other.len() == same || other.as_bytes()[same] == b'/') {
             return one;
@@ -423,12 +417,12 @@ fn described(facts: &[Facts], files: Vec<usize>, own: &[usize]) -> RecordedRun {
 }
 
 /// Names runs of one folder by their first files.
-fn named(mut runs: Vec<RecordedRun>, facts: &[Facts]) -> Vec<RecordedRun> {
+fn named(mut runs: Vec<RecordedRun>, facts: &[Facts<'_>]) -> Vec<RecordedRun> {
     runs.sort_by_key(|run| run.span.map(|span| span.start));
     let folders: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     for run in &mut runs {
         if run.name.is_empty() || folders.iter().filter(|folder| **folder == run.name).count() > 1 {
-            run.name = run.files.iter().map(|at| &facts[*at].name).min().cloned().unwrap_or_default();
+            run.name = run.files.iter().map(|at| facts[*at].name()).min().unwrap_or_default().to_owned();
         }
     }
     runs

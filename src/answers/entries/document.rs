@@ -53,13 +53,6 @@ pub struct EntriesAnswer<'a> {
     pub on_page: OnPage,
 }
 
-impl<'a> EntriesAnswer<'a> {
-    /// An answer with the defaults for a file.
-    pub fn new(report: &'a EntryReport, name: &'a str) -> Self {
-        EntriesAnswer { report, name, limit: None, on_page: OnPage::default() }
-    }
-}
-
 impl Answer for EntriesAnswer<'_> {
     const SCHEMA: &'static str = "ranks-entries";
 

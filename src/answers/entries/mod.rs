@@ -333,24 +333,18 @@ impl EntryReport {
             }
             return;
         };
-        let is_slow = |row: &EntryRank, judged: &Judged| {
+        let (mut slow, mut others): (Vec<usize>, Vec<Ns>) = (Vec::new(), Vec::new());
+        for (at, judged) in rows.into_iter().zip(judged) {
+            let row = &mut self.ranks[at];
+            (row.score, row.limit) = (Some(judged.score), Some(judged.limit));
             let late = row.lag_by_quarter_ns.iter().filter(|lag| **lag > LEAST_LAG).count();
-            judged.is_outlier() && row.lag_ns > LEAST_LAG && late >= QUARTERS
-        };
-        let slow: Vec<usize> = rows
-            .iter()
-            .zip(&judged)
-            .filter(|(row, judged)| is_slow(&self.ranks[**row], judged))
-            .map(|(row, _)| *row)
-            .collect();
-        let others: Vec<Ns> =
-            rows.iter().filter(|row| !slow.contains(row)).map(|row| self.ranks[*row].lag_ns).collect();
+            match judged.is_outlier() && row.lag_ns > LEAST_LAG && late >= QUARTERS {
+                true => slow.push(at),
+                false => others.push(row.lag_ns),
+            }
+        }
         let range =
             (others.iter().min().copied().unwrap_or_default(), others.iter().max().copied().unwrap_or_default());
-        for (row, judged) in rows.iter().zip(judged) {
-            let row = &mut self.ranks[*row];
-            (row.score, row.limit) = (Some(judged.score), Some(judged.limit));
-        }
         for row in slow {
             let rank = self.ranks[row].rank;
             let peers = self.groups[self.ranks[row].group].ranks.iter().copied().filter(|peer| *peer != rank);

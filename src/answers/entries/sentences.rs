@@ -216,6 +216,7 @@ pub(super) fn signed(time: Ns) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::OnPage;
     use crate::answers::entries::{EntryRank, document::EntriesAnswer};
     use crate::document::answer::Answer;
 
@@ -270,7 +271,8 @@ mod tests {
             let report = report(slow, late);
             let said = verdict(&report);
             assert!(said.len() <= SENTENCES && said.last().unwrap().starts_with(last), "{slow} {late}: {said:?}");
-            let document = EntriesAnswer::new(&report, "").document();
+            let answer = EntriesAnswer { report: &report, name: "", limit: None, on_page: OnPage::default() };
+            let document = answer.document();
             let all =
                 said.iter().chain(document.findings.iter().flat_map(|of| &of.evidence)).cloned().collect::<String>();
             let is_named = said.iter().any(|said| said.contains("once entered"));

@@ -30,27 +30,7 @@ const OTHER_REDUCTION: &str = "another reduction";
 /// How many of the operations under one number are listed.
 const NAMED: usize = 8;
 
-/// The operations of one number on a rank.
-type Call = Vec<Fields>;
-
-/// The fields of an operation that must be equal on all ranks of a group.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Fields {
-    collective: Option<Arc<str>>,
-    dtype: Option<Arc<str>>,
-    size: Option<Size>,
-    root: Option<i64>,
-    reduction: Option<u32>,
-}
-
-/// The size of a call, in what its source counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Size {
-    Elements(u64),
-    Bytes(u64),
-}
-
-/// What calls may differ in, the first of which that they do counts.
+/// What calls may differ in, by field; the first field in which they do counts.
 const KINDS: [EvidenceKind; 5] = [
     EvidenceKind::OtherCollective,
     EvidenceKind::OtherType,
@@ -59,72 +39,64 @@ const KINDS: [EvidenceKind; 5] = [
     EvidenceKind::OtherReduction,
 ];
 
-/// A field, as it is compared and shown.
-#[derive(PartialEq)]
-enum Field<'a> {
-    Name(&'a str),
-    Size(Size),
+/// The fields that must be equal on all ranks of a group, for each operation of one number.
+type Call = Vec<Fields>;
+type Fields = [Option<Field>; KINDS.len()];
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Field {
+    Name(Arc<str>),
+    Elements(u64),
+    Bytes(u64),
     Root(i64),
     Reduction(u32),
 }
 
-impl fmt::Display for Field<'_> {
+impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Field::Name(name) => f.write_str(name),
-            Field::Size(Size::Elements(n)) => write!(f, "{n} elements"),
-            Field::Size(Size::Bytes(n)) => write!(f, "{n} bytes"),
+            Field::Elements(n) => write!(f, "{n} elements"),
+            Field::Bytes(n) => write!(f, "{n} bytes"),
             Field::Root(root) => write!(f, "root {root}"),
             Field::Reduction(number) => f.write_str(REDUCTIONS.get(*number as usize).unwrap_or(&OTHER_REDUCTION)),
         }
     }
 }
 
-impl Fields {
-    fn of(at: usize, records: &Records) -> Self {
-        let operation = &records.operations[at];
-        let has_root = operation.known_collective().is_some_and(Collective::has_root);
-        Fields {
-            // A barrier is an all-reduce, too, and another call than one of the program's.
-            collective: records.calls_by.get(&at).or(operation.collective.as_ref()).cloned(),
-            dtype: operation.dtype.clone(),
-            size: size(operation),
-            root: operation.peer.filter(|_| has_root),
-            reduction: operation.reduction,
-        }
-    }
-
-    fn get(&self, kind: EvidenceKind) -> Option<Field<'_>> {
-        match kind {
-            EvidenceKind::OtherType => self.dtype.as_deref().map(Field::Name),
-            EvidenceKind::OtherSize => self.size.map(Field::Size),
-            EvidenceKind::OtherRoot => self.root.map(Field::Root),
-            EvidenceKind::OtherReduction => self.reduction.map(Field::Reduction),
-            _ => self.collective.as_deref().map(Field::Name),
-        }
-    }
-
-    fn unknown(&self) -> usize {
-        [self.collective.is_none(), self.dtype.is_none(), self.size.is_none()].into_iter().filter(|none| *none).count()
-    }
+fn fields(at: usize, records: &Records) -> Fields {
+    let operation = &records.operations[at];
+    let has_root = operation.known_collective().is_some_and(Collective::has_root);
+    [
+        // A barrier is an all-reduce, too, and another call than one of the program's.
+        records.calls_by.get(&at).or(operation.collective.as_ref()).cloned().map(Field::Name),
+        operation.dtype.clone().map(Field::Name),
+        size(operation),
+        operation.peer.filter(|_| has_root).map(Field::Root),
+        operation.reduction.map(Field::Reduction),
+    ]
 }
 
-/// How the operations of a call differ from those of another one.
-fn differs(call: &[Fields], other: &[Fields]) -> Option<EvidenceKind> {
-    let differ = |kind: &EvidenceKind| {
-        let mut fields = call.iter().zip(other).filter_map(|(one, other)| one.get(*kind).zip(other.get(*kind)));
-        fields.any(|(one, other)| one != other)
+/// How many names, types and sizes are unknown.
+fn unknown(call: &Call) -> usize {
+    call.iter().flat_map(|fields| &fields[..3]).filter(|field| field.is_none()).count()
+}
+
+/// The field in which calls differ.
+fn differs(call: &[Fields], other: &[Fields]) -> Option<usize> {
+    let differ = |field: &usize| {
+        let mut both =
+            call.iter().zip(other).filter_map(|(one, other)| one[*field].as_ref().zip(other[*field].as_ref()));
+        both.any(|(one, other)| one != other)
     };
-    KINDS.into_iter().find(differ)
+    (0..KINDS.len()).find(differ)
 }
 
 /// Whether all types have one size, in which the messages are as long.
-fn are_as_long(call: &[Fields], other: &[Fields]) -> bool {
-    let bytes = |of: &Fields| of.dtype.as_deref().and_then(element_bytes);
-    let fits = |(one, other): (&Fields, &Fields)| {
-        one.dtype == other.dtype || bytes(one).is_some() && bytes(one) == bytes(other)
-    };
-    call.iter().zip(other).all(fits)
+fn are_as_long(call: &Call, other: &Call) -> bool {
+    let bytes = |of: &Option<Field>| if let Some(Field::Name(dtype)) = of { element_bytes(dtype) } else { None };
+    let mut dtypes = call.iter().zip(other).map(|(one, other)| (&one[1], &other[1]));
+    dtypes.all(|(one, other)| one == other || bytes(one).is_some() && bytes(one) == bytes(other))
 }
 
 /// Ranks that made the same call.
@@ -139,15 +111,15 @@ struct Side {
 }
 
 /// The size that must be equal on all ranks; `None` if it may differ. The input of a broadcast and the output of a reduction matter only to the root.
-fn size(operation: &Operation) -> Option<Size> {
+fn size(operation: &Operation) -> Option<Field> {
     let elements = match operation.known_collective()? {
         Collective::AllReduce | Collective::AllGather | Collective::Reduce => operation.in_elements,
         Collective::ReduceScatter | Collective::Broadcast => operation.out_elements,
         _ => return None,
     };
     // Inspector has no type.
-    let bytes = || operation.bytes.filter(|_| operation.dtype.is_none()).map(Size::Bytes);
-    elements.map(Size::Elements).or_else(bytes)
+    let bytes = || operation.bytes.filter(|_| operation.dtype.is_none()).map(Field::Bytes);
+    elements.map(Field::Elements).or_else(bytes)
 }
 
 /// An operation: its number, its rank, and its index in the records.
@@ -204,7 +176,7 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
             }
             let sides = sides(of_number, records, &ends, group.source == Source::FLIGHT_RECORDER);
             let [most, others @ ..] = &sides[..] else { continue };
-            let stops = |other: &Side| match differ(most, other) {
+            let stops = |other: &Side| match differ(most, other).map(|field| KINDS[field]) {
                 None | Some(EvidenceKind::OtherReduction) => false,
                 Some(EvidenceKind::OtherRoot) => shows_what_is_open,
                 Some(EvidenceKind::OtherType) => shows_what_is_open || !are_as_long(&most.call, &other.call),
@@ -228,11 +200,10 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
 
 /// What one side has in place of the largest; without a majority nothing says who is right.
 fn difference(sequence: i64, most: &Side, other: &Side, is_tie: bool, records: &Records) -> Option<Evidence> {
-    let kind = differ(most, other)?;
-    let same = most.call.iter().zip(&other.call).take_while(|(one, other)| one.get(kind) == other.get(kind));
-    let from = same.count();
-    let [here, there] = [other, most].map(|of| Some(text(&of.call, kind, from)));
-    let kind = if is_tie { EvidenceKind::Undecidable } else { kind };
+    let field = differ(most, other)?;
+    let from = most.call.iter().zip(&other.call).take_while(|(one, other)| one[field] == other[field]).count();
+    let [here, there] = [other, most].map(|of| Some(text(&of.call, field, from)));
+    let kind = if is_tie { EvidenceKind::Undecidable } else { KINDS[field] };
     let evidence = Evidence::new(kind, other.ranks.clone(), most.ranks.clone());
     let collective = records.operations[most.at].collective.as_deref().map(str::to_owned);
     Some(Evidence { collective, sequence: Some(sequence), here, there, ..evidence })
@@ -248,7 +219,7 @@ fn sides(
     let mut equal: BTreeMap<Call, Side> = BTreeMap::new();
     for of_rank in of_number.chunk_by(|a, b| a.1 == b.1) {
         let (sequence, rank, at) = of_rank[0];
-        let call: Call = of_rank.iter().map(|(.., at)| Fields::of(*at, records)).collect();
+        let call: Call = of_rank.iter().map(|(.., at)| fields(*at, records)).collect();
         let (first, last) = ends.get(&rank).copied().unwrap_or((sequence, sequence));
         let (is_first, is_last) = (first == sequence, last == sequence && !is_written_at_once);
         let side = equal.entry(call).or_insert_with_key(|call| Side {
@@ -263,8 +234,7 @@ fn sides(
     }
     let mut all: Vec<Side> = equal.into_values().collect();
     // The best-known calls come first, so that the rest is compared with them.
-    let known =
-        |side: &Side| (side.call.iter().map(Fields::unknown).sum::<usize>(), std::cmp::Reverse(side.call.len()));
+    let known = |side: &Side| (unknown(&side.call), std::cmp::Reverse(side.call.len()));
     all.sort_by(|a, b| known(a).cmp(&known(b)).then_with(|| largest(a, b)));
     let mut sides: Vec<Side> = Vec::new();
     for own in all {
@@ -284,7 +254,8 @@ fn largest(one: &Side, other: &Side) -> std::cmp::Ordering {
     other.ranks.len().cmp(&one.ranks.len()).then_with(|| one.ranks.cmp(&other.ranks))
 }
 
-fn differ(one: &Side, other: &Side) -> Option<EvidenceKind> {
+/// The field in which the calls of two sides differ.
+fn differ(one: &Side, other: &Side) -> Option<usize> {
     let (short, long) = if one.call.len() < other.call.len() { (one, other) } else { (other, one) };
     let longer = long.call.len() - short.call.len();
     if longer == 0 {
@@ -292,9 +263,10 @@ fn differ(one: &Side, other: &Side) -> Option<EvidenceKind> {
     }
     // A log copied while it was being written may end within a call; a log whose beginning is missing may begin within one.
     let cut = [(short.is_last, 0), (short.is_first, longer)];
-    let mut kinds = cut.iter().filter(|(is_cut, _)| *is_cut).map(|(_, from)| differs(&short.call, &long.call[*from..]));
-    let first = kinds.next().unwrap_or(Some(EvidenceKind::OtherCollective));
-    if kinds.any(|kind| kind.is_none()) { None } else { first }
+    let mut fields =
+        cut.iter().filter(|(is_cut, _)| *is_cut).map(|(_, from)| differs(&short.call, &long.call[*from..]));
+    let first = fields.next().unwrap_or(Some(0));
+    if fields.any(|field| field.is_none()) { None } else { first }
 }
 
 fn is_tie(most: &Side, others: &[Side]) -> bool {
@@ -340,12 +312,12 @@ fn before(sequence: i64, finding: &mut Finding) {
     }
 }
 
-/// Describes a call for people; if it has many operations, from the first difference on.
-fn text(call: &[Fields], kind: EvidenceKind, first: usize) -> String {
+/// Describes a call for people by a field; if it has many operations, from the first difference on.
+fn text(call: &Call, field: usize, first: usize) -> String {
     let all = call.len();
     let from = if all > NAMED { first.min(all) } else { 0 };
-    let unknown = if kind == EvidenceKind::OtherReduction { OTHER_REDUCTION } else { "?" };
-    let word = |of: &Fields| of.get(kind).map_or(unknown.to_owned(), |field| field.to_string());
+    let unknown = if KINDS[field] == EvidenceKind::OtherReduction { OTHER_REDUCTION } else { "?" };
+    let word = |of: &Fields| of[field].as_ref().map_or(unknown.to_owned(), Field::to_string);
     let words: Vec<String> = call[from..].iter().take(NAMED).map(word).collect();
     let after = if from > 0 { format!(" after {from} others") } else { String::new() };
     let more = (all - from).saturating_sub(NAMED);

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::links::LinkRow;
 use super::steady::Steady;
+use crate::operation::Operation;
 use crate::operations::communicators::Communicators;
 use crate::records::Records;
 use crate::time::Ns;
@@ -67,12 +68,13 @@ type Ratios = BTreeMap<u32, Vec<f64>>;
 type Times = BTreeMap<u32, (Ns, u64)>;
 
 pub(super) fn rows(records: &Records, communicators: &Communicators, links: &[LinkRow]) -> Vec<ChannelRow> {
-    let mut rows: BTreeMap<(Option<usize>, Option<u32>), Times> = BTreeMap::new();
+    let key = |of: &Operation| (communicators.of_operation(of), of.place_or_rank());
+    let mut rows: BTreeMap<_, (Times, Ratios)> = BTreeMap::new();
     // By operation: the times of its channels.
     let mut each: BTreeMap<usize, Vec<(u32, f64)>> = BTreeMap::new();
     for row in &records.channels {
         let Some(operation) = row.operation.and_then(|at| records.operations.get(at)) else { continue };
-        let times = rows.entry((communicators.of_operation(operation), operation.place_or_rank())).or_default();
+        let (times, _) = rows.entry(key(operation)).or_default();
         let (time, ends) = times.entry(row.channel).or_default();
         let on_gpu = row.gpu_start.zip(row.gpu_stop).or(row.start.zip(row.end));
         if let Some((start, stop)) = on_gpu.filter(|(start, stop)| stop >= start) {
@@ -81,23 +83,17 @@ pub(super) fn rows(records: &Records, communicators: &Communicators, links: &[Li
             each.entry(row.operation.unwrap_or_default()).or_default().push((row.channel, (stop - start).as_f64()));
         }
     }
-    let mut ratios: BTreeMap<(Option<usize>, Option<u32>), Ratios> = BTreeMap::new();
     for (at, times) in each.into_iter().filter(|(_, times)| times.len() > 1) {
-        let operation = &records.operations[at];
         let mean = times.iter().map(|(_, time)| time).sum::<f64>() / times.len() as f64;
-        let of_rank = ratios.entry((communicators.of_operation(operation), operation.place_or_rank())).or_default();
+        let (_, ratios) = rows.entry(key(&records.operations[at])).or_default();
         for (channel, time) in times.into_iter().filter(|_| mean > 0.0) {
-            of_rank.entry(channel).or_default().push(time / mean);
+            ratios.entry(channel).or_default().push(time / mean);
         }
     }
-    let mut longest = |key| {
-        let of_rank: Ratios = ratios.remove(&key)?;
-        let steady = of_rank.into_iter().filter_map(|(channel, ratios)| Some((channel, Steady::find(ratios)?)));
-        steady.max_by(|one, other| one.1.median.total_cmp(&other.1.median))
-    };
     let mut found: Vec<ChannelRow> = rows
         .into_iter()
-        .map(|((group, rank), channels)| {
+        .map(|((group, rank), (channels, ratios))| {
+            let steady = ratios.into_iter().filter_map(|(channel, ratios)| Some((channel, Steady::find(ratios)?)));
             // With different numbers of ends, the sums are not comparable.
             let counts: Vec<u64> = channels.values().map(|(_, ends)| *ends).collect();
             let comparable = counts.iter().all(|ends| *ends > 0 && *ends == counts[0]);
@@ -107,7 +103,7 @@ pub(super) fn rows(records: &Records, communicators: &Communicators, links: &[Li
                 communicator: communicators.title(group),
                 rank,
                 channels: channels.len() as u64,
-                longest: longest((group, rank)),
+                longest: steady.max_by(|one, other| one.1.median.total_cmp(&other.1.median)),
                 mean: Ns(time.0.checked_div(i64::try_from(ends).unwrap_or(i64::MAX)).unwrap_or(0)),
                 time: if comparable { Imbalance::find(&times) } else { None },
                 bytes: None,

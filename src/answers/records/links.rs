@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::steady::Steady;
 use crate::operation::{Communicator, Operation};
 use crate::operations::communicators::Communicators;
-use crate::records::{ProxyOp, Records};
+use crate::records::Records;
 use crate::time::Ns;
 
 /// A channel between a rank and a peer, in one direction.
@@ -149,7 +149,7 @@ pub(super) fn pairs(records: &Records, communicators: &Communicators) -> Vec<Pai
         *end = Some(end.unwrap_or(0).saturating_add(bytes));
     };
     for op in &records.proxy_ops {
-        if let (Some((place, peer)), Some(bytes)) = (sides(op), op.bytes) {
+        if let (Some(place), Ok(peer), Some(bytes)) = (op.place, u32::try_from(op.peer), op.bytes) {
             add(communicators.of_row(records, op.operation), (place, peer), op.is_send, "wire", bytes);
         }
     }
@@ -167,10 +167,6 @@ pub(super) fn pairs(records: &Records, communicators: &Communicators) -> Vec<Pai
     cells.into_iter().map(row).collect()
 }
 
-fn sides(op: &ProxyOp) -> Option<(u32, u32)> {
-    op.place.zip(u32::try_from(op.peer).ok())
-}
-
 /// The rank, the peer, whether it sends, and the bytes of a send or receive in NCCL's own records.
 fn point_to_point(operation: &Operation, communicator: Option<&Communicator>) -> Option<(u32, u32, bool, u64)> {
     let is_send = match operation.collective.as_deref()? {
@@ -185,7 +181,7 @@ fn point_to_point(operation: &Operation, communicator: Option<&Communicator>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::ProxyStep;
+    use crate::records::{ProxyOp, ProxyStep};
 
     #[test]
     fn overlapping_steps_are_busy_once() {

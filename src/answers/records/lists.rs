@@ -122,11 +122,7 @@ pub struct FileRow {
     pub remarks: Vec<String>,
 }
 
-pub(super) fn files(records: &Records) -> Vec<FileRow> {
-    records.files.iter().map(file_row).collect()
-}
-
-fn file_row(file: &RecordFile) -> FileRow {
+pub(super) fn file_row(file: &RecordFile) -> FileRow {
     let not_recorded = file.not_recorded.as_ref().map(|of| format!("Its process could not record: {}.", of.why));
     FileRow {
         name: file.name.clone(),

@@ -87,7 +87,7 @@ pub fn report(records: &Records) -> RecordsReport {
         profiler_events: lists::events(records),
         groups: lists::groups(records),
         flows: flows::report(records),
-        files: lists::files(records),
+        files: records.files.iter().map(lists::file_row).collect(),
         left_out: left_out(records),
         ..RecordsReport::default()
     };

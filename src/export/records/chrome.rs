@@ -75,16 +75,9 @@ enum Thread {
     /// The kernels of a stream, by its handle.
     Kernels(Option<u64>),
     Channel(u32),
-    Proxy {
-        channel: u32,
-        is_send: bool,
-        peer: i64,
-    },
-    Steps {
-        channel: u32,
-        is_send: bool,
-        peer: i64,
-    },
+    /// Of a channel: whether it sends, and the peer.
+    Proxy(u32, bool, i64),
+    Steps(u32, bool, i64),
 }
 
 impl Thread {
@@ -95,8 +88,8 @@ impl Thread {
             Thread::Kernels(None) => "kernels".to_owned(),
             Thread::Kernels(Some(stream)) => format!("kernels, stream {stream:#x}"),
             Thread::Channel(channel) => format!("channel {channel}"),
-            Thread::Proxy { channel, is_send, peer } => format!("proxy, channel {channel}: {}", whom(is_send, peer)),
-            Thread::Steps { channel, is_send, peer } => format!("steps, channel {channel}: {}", whom(is_send, peer)),
+            Thread::Proxy(channel, is_send, peer) => format!("proxy, channel {channel}: {}", whom(is_send, peer)),
+            Thread::Steps(channel, is_send, peer) => format!("steps, channel {channel}: {}", whom(is_send, peer)),
         }
     }
 }
@@ -201,7 +194,7 @@ impl Tracks<'_> {
                 let queue = row.queued.zip(row.start).map(|(queued, start)| ("queued", start - queued));
                 chain.push(self.add(Slice {
                     process,
-                    thread: Thread::Proxy { channel, is_send, peer },
+                    thread: Thread::Proxy(channel, is_send, peer),
                     start,
                     end: row.end,
                     cat: "proxy",
@@ -214,7 +207,7 @@ impl Tracks<'_> {
                 let Some(start) = step.start else { continue };
                 let slice = Slice {
                     process,
-                    thread: Thread::Steps { channel, is_send, peer },
+                    thread: Thread::Steps(channel, is_send, peer),
                     start,
                     end: step.end,
                     cat: "step",

@@ -171,8 +171,7 @@ impl Neighbours {
 
     /// The only peer of a rank in a direction.
     fn get(&self, rank: u32, channel: u32, is_send: bool) -> Option<u32> {
-        let peers = &self.0.get(&(rank, channel))?[usize::from(is_send)];
-        peers.first().copied().filter(|_| peers.len() == 1)
+        only(&self.0.get(&(rank, channel))?[usize::from(is_send)])
     }
 
     /// The length of a ring, if all of its ranks are known.
@@ -199,13 +198,13 @@ fn of_rank(
 ) -> impl Iterator<Item = Converted> {
     let (mut op_lines, mut step_lines) = (Vec::new(), Vec::new());
     let mut places = Places::default();
-    let parents = Parents::find(ops);
+    let parents = parents(ops);
     for ((operation, channel, _), parts) in ops {
         let Some(first) = parts.first() else { continue };
         let op_count = places.next(*operation, first, are_numbered);
         op_lines.push(op_line(op_count, parts, first, neighbours));
         let is_tree = first.shape.pattern == "TREE_UP_DOWN";
-        let parent = is_tree.then(|| parent(parts).or_else(|| parents.get(*channel))).flatten();
+        let parent = is_tree.then(|| parent(parts).or_else(|| only(parents.get(channel)?))).flatten();
         let stage = |part: &ChannelOp<'_>| Some(flow::trees::stage(parent?, part.peer?, part.proxy.is_send));
         // The extractor's order: a ring receives first. The order of a tree depends on the parent.
         let place = |part: &&ChannelOp<'_>| match stage(part) {
@@ -235,24 +234,18 @@ fn joined(lines: &[impl Display]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
+fn only<T: Copy + Ord>(of: &BTreeSet<T>) -> Option<T> {
+    of.first().copied().filter(|_| of.len() == 1)
+}
+
 /// By channel: the parents of a rank according to the times of its operations. A tree stays the same for all operations of a communicator.
-struct Parents(BTreeMap<u32, BTreeSet<Parent>>);
-
-impl Parents {
-    fn find(ops: &Ops<'_>) -> Self {
-        let mut found = BTreeMap::<u32, BTreeSet<Parent>>::new();
-        let is_tree = |parts: &&Vec<ChannelOp<'_>>| parts.iter().all(|part| part.shape.pattern == "TREE_UP_DOWN");
-        for ((_, channel, _), parts) in ops.iter().filter(|(_, parts)| is_tree(parts)) {
-            found.entry(*channel).or_default().extend(parent(parts));
-        }
-        Parents(found)
+fn parents(ops: &Ops<'_>) -> BTreeMap<u32, BTreeSet<Parent>> {
+    let mut found = BTreeMap::<u32, BTreeSet<Parent>>::new();
+    let is_tree = |parts: &&Vec<ChannelOp<'_>>| parts.iter().all(|part| part.shape.pattern == "TREE_UP_DOWN");
+    for ((_, channel, _), parts) in ops.iter().filter(|(_, parts)| is_tree(parts)) {
+        found.entry(*channel).or_default().extend(parent(parts));
     }
-
-    /// The parent on which all operations agree.
-    fn get(&self, channel: u32) -> Option<Parent> {
-        let parents = self.0.get(&channel)?;
-        parents.first().copied().filter(|_| parents.len() == 1)
-    }
+    found
 }
 
 /// The parent of a rank in a channel's tree.

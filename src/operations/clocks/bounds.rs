@@ -43,7 +43,7 @@ pub(super) fn possible(ranks: usize, constraints: &[Constraint], first: &[usize]
         for _ in 0..=ranks {
             let mut is_changed = false;
             for constraint in constraints {
-                is_changed |= relax(constraint, &mut distances, reverse, 0);
+                relax(constraint, &mut distances, reverse, 0, |..| is_changed = true);
             }
             if !is_changed {
                 break;
@@ -57,23 +57,27 @@ pub(super) fn possible(ranks: usize, constraints: &[Constraint], first: &[usize]
     Ok(most.into_iter().zip(least).map(interval).collect())
 }
 
-/// Lowers the distances by one constraint. In reverse these are distances to the first rank instead of from it.
-fn relax(constraint: &Constraint, distances: &mut [i64], reverse: bool, slack: i64) -> bool {
+/// Lowers the distances by one constraint, and names each rank whose distance is another one, with that by which it is reached. In reverse these are
+/// distances to the first rank instead of from it.
+fn relax(
+    constraint: &Constraint,
+    distances: &mut [i64],
+    reverse: bool,
+    slack: i64,
+    mut is_lowered: impl FnMut(usize, usize),
+) {
     let members = constraint.members.iter();
-    let via = members
-        .clone()
-        .map(|(rank, start, end)| distances[*rank].saturating_add(if reverse { -start } else { end + slack }))
-        .min()
-        .unwrap_or(FAR);
-    let mut any = false;
-    for (rank, start, end) in members {
+    let reach = |(rank, start, end): &(usize, i64, i64)| {
+        (distances[*rank].saturating_add(if reverse { -start } else { end + slack }), *rank)
+    };
+    let Some((via, source)) = members.clone().map(reach).min().filter(|(via, _)| *via < FAR / 2) else { return };
+    for (rank, start, end) in members.filter(|(rank, ..)| *rank != source) {
         let distance = via.saturating_add(if reverse { end + slack } else { -start });
-        if distance < distances[*rank] && via < FAR / 2 {
+        if distance < distances[*rank] {
             distances[*rank] = distance;
-            any = true;
+            is_lowered(*rank, source);
         }
     }
-    any
 }
 
 /// Looks for a cycle that cannot be.
@@ -83,15 +87,9 @@ fn check(ranks: usize, constraints: &[Constraint]) -> Result<(), Impossible> {
     for round in 0..=ranks {
         let mut changed = None;
         for (at, constraint) in constraints.iter().enumerate() {
-            let via = constraint.members.iter().map(|(rank, _, end)| (distances[*rank] + end + SLACK, *rank)).min();
-            let Some((via, source)) = via else { continue };
-            for (rank, start, _) in constraint.members.iter().filter(|(rank, ..)| *rank != source) {
-                if via - start < distances[*rank] {
-                    distances[*rank] = via - start;
-                    from[*rank] = Some((source, at));
-                    changed = Some(*rank);
-                }
-            }
+            relax(constraint, &mut distances, false, SLACK, |rank, source| {
+                (from[rank], changed) = (Some((source, at)), Some(rank));
+            });
         }
         match changed {
             None => return Ok(()),

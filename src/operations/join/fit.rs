@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::sequences::{
-    Anchor, Likeness, RecordSequence, SizeOf, TraceSequence, anchor, is_numbered, size_of, time_of, word,
+    Anchor, Likeness, RecordSequence, SizeOf, TraceSequence, anchor, is_numbered, size_of, time_of, within, word,
 };
 use super::{Unjoined, numbers, offset};
 use crate::attribution::operations::Operations;
@@ -240,12 +240,12 @@ fn fit(
     let kernels: Vec<&Operation> = trace.rows.iter().map(|row| &operations.rows[*row]).collect();
     let all: Vec<&Operation> = record.rows.iter().map(|row| &records.operations[*row]).collect();
     let beside = beside(&kernels, &all, anchor);
-    let recorded = &all[beside.clone()];
+    let (mut begin, mut recorded) = (beside.start, &all[beside]);
     let by_number = anchor == Anchor::Nothing && is_numbered(records, record);
-    let (recorded, begins) = match anchor {
-        Anchor::End | Anchor::Record => offset::restrict(&kernels, recorded, anchor, clock),
-        Anchor::Call | Anchor::Nothing => (recorded, 0),
-    };
+    if matches!(anchor, Anchor::End | Anchor::Record) {
+        let range = offset::restrict(&kernels, recorded, anchor, clock);
+        (begin, recorded) = (begin + range.start, &recorded[range]);
+    }
     let (mut found, is_doubtful) = if by_number {
         by_function(&kernels, recorded, size)
     } else {
@@ -261,8 +261,8 @@ fn fit(
         return Err(Unjoined::NoGroup);
     }
     pairs.share = pairs.pairs.len() as f64 / shorter as f64;
-    pairs.pairs.iter_mut().for_each(|(_, record)| *record += beside.start + begins);
-    pairs.refused.iter_mut().for_each(|record| *record += beside.start + begins);
+    pairs.pairs.iter_mut().for_each(|(_, record)| *record += begin);
+    pairs.refused.iter_mut().for_each(|record| *record += begin);
     if pairs.share >= ENOUGH { Ok(pairs) } else { Err(Unjoined::NoGroup) }
 }
 
@@ -271,13 +271,7 @@ fn fit(
 fn beside(kernels: &[&Operation], recorded: &[&Operation], anchor: Anchor) -> Range<usize> {
     let times = || kernels.iter().filter_map(|kernel| time_of(kernel, anchor));
     let (Some(first), Some(last)) = (times().min(), times().max()) else { return 0..recorded.len() };
-    let is_inside = |operation: &&Operation| {
-        time_of(operation, anchor)
-            .is_some_and(|time| (first.saturating_sub(MARGIN)..=last.saturating_add(MARGIN)).contains(&time))
-    };
-    let start = recorded.iter().position(is_inside);
-    let end = recorded.iter().rposition(is_inside);
-    start.zip(end).map_or(0..recorded.len(), |(start, end)| start..end + 1)
+    within(recorded, anchor, first.saturating_sub(MARGIN)..=last.saturating_add(MARGIN))
 }
 
 impl Pairs {

@@ -77,7 +77,6 @@ impl Unjoined {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JoinedGroup {
     /// The source.
-    #[serde(serialize_with = "name_of")]
     #[cfg_attr(test, schemars(with = "crate::operations::written::Source"))]
     pub source: Source,
     /// The file of records.
@@ -97,10 +96,6 @@ pub struct JoinedGroup {
     /// How far the pairs are from that: the median of the distances.
     #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub deviation_ns: Option<Ns>,
-}
-
-fn name_of<S: serde::Serializer>(source: &Source, serializer: S) -> Result<S::Ok, S::Error> {
-    source.name().serialize(serializer)
 }
 
 /// Which record is of which kernel.

@@ -5,8 +5,9 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::ops::Range;
 
-use super::sequences::{Anchor, time_of, word};
+use super::sequences::{Anchor, time_of, within, word};
 use crate::operation::Operation;
 use crate::time::Ns;
 
@@ -28,33 +29,30 @@ const ENOUGH: f64 = 0.6;
 /// How far beyond the kernels records are kept, in ns.
 const MARGIN: i64 = 1_000_000;
 
-/// The records that ran while the kernels did by a known difference of the clocks, or by the best one, and the place of the first of them; all of them if no difference fits.
-pub(super) fn restrict<'r, 'o>(
+/// The records that ran while the kernels did by a known difference of the clocks, or by the best one; all of them if no difference fits.
+pub(super) fn restrict(
     kernels: &[&Operation],
-    records: &'r [&'o Operation],
+    records: &[&Operation],
     anchor: Anchor,
     known: Option<Ns>,
-) -> (&'r [&'o Operation], usize) {
+) -> Range<usize> {
     let ends = |side: &[&Operation]| -> Vec<(i64, Option<&'static str>)> {
         side.iter().filter_map(|of| Some((time_of(of, anchor)?, word(of)))).collect()
     };
     let (mut of_kernels, mut of_records) = (ends(kernels), ends(records));
     of_kernels.sort_unstable();
     of_records.sort_unstable();
-    let (Some(first), Some(last)) = (of_kernels.first(), of_kernels.last()) else { return (records, 0) };
+    let (Some(first), Some(last)) = (of_kernels.first(), of_kernels.last()) else { return 0..records.len() };
     let (ahead, margin) = match known {
         Some(known) => (known.0, KNOWN),
         None => match best(&of_kernels, &of_records) {
             Some(ahead) => (ahead, MARGIN),
-            None => return (records, 0),
+            None => return 0..records.len(),
         },
     };
     let from = first.0.saturating_add(ahead).saturating_sub(margin);
     let until = last.0.saturating_add(ahead).saturating_add(margin);
-    let is_inside = |record: &&Operation| time_of(record, anchor).is_some_and(|end| (from..=until).contains(&end));
-    let start = records.iter().position(is_inside);
-    let end = records.iter().rposition(is_inside);
-    start.zip(end).map_or((records, 0), |(start, end)| (&records[start..=end], start))
+    within(records, anchor, from..=until)
 }
 
 /// The same where the difference is known from other records of the file, which a drift can have changed.

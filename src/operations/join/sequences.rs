@@ -1,6 +1,7 @@
 //! Operations in the order of their communicator and rank, on both sides of a join.
 
 use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
 
 use crate::attribution::operations::Operations;
 use crate::id::{RankId, TraceId};
@@ -156,6 +157,13 @@ pub(super) fn time_of(operation: &Operation, anchor: Anchor) -> Option<i64> {
         Anchor::Nothing => None,
     };
     time.map(|time| time.0)
+}
+
+/// From the first to the last of some operations with a time in a span; all of them if none has.
+pub(super) fn within(operations: &[&Operation], anchor: Anchor, span: RangeInclusive<i64>) -> Range<usize> {
+    let is_inside = |of: &&Operation| time_of(of, anchor).is_some_and(|time| span.contains(&time));
+    let ends = operations.iter().position(is_inside).zip(operations.iter().rposition(is_inside));
+    ends.map_or(0..operations.len(), |(start, end)| start..end + 1)
 }
 
 pub(super) fn is_numbered(records: &Records, record: &RecordSequence) -> bool {

@@ -284,64 +284,40 @@ mod tests {
 
     #[test]
     fn communicators_and_choices_are_read() {
-        let message = |text: &str| {
+        let check = |text: &str, wanted: Option<Message<'_>>| {
             let line = format!("h:1:2 [0] NCCL INFO {text}");
-            // Messages borrow from the line.
             let of_line = |found| if let Found::Line(line) = found { Some(line.message) } else { None };
-            format!("{:?}", parse(line.as_bytes()).and_then(of_line))
+            assert_eq!(parse(line.as_bytes()).and_then(of_line), wanted, "{text}");
         };
-        assert_eq!(
-            message(
-                "ncclCommInitRank comm 0x56 rank 3 nranks 8 cudaDev 3 nvmlDev 3 busId 5b000 commId 0xabc - Init COMPLETE"
-            ),
-            format!(
-                "{:?}",
-                Some(Message::Init { comm: 0x56, rank: 3, ranks: 8, origin: Origin::Id(0xabc), making: Making::Ended })
-            )
-        );
+        let init = |comm, rank, ranks, origin, making| Some(Message::Init { comm, rank, ranks, origin, making });
+        let whole =
+            "ncclCommInitRank comm 0x56 rank 3 nranks 8 cudaDev 3 nvmlDev 3 busId 5b000 commId 0xabc - Init COMPLETE";
+        check(whole, init(0x56, 3, 8, Origin::Id(0xabc), Making::Ended));
         for (rest, child, making) in [
             ("splitCount 2 color -1 key 0- Init START", Some(2), Making::Began),
             ("color -1 key 0 commId 0x7 - Init COMPLETE", None, Making::Ended),
         ] {
             let text =
                 format!("ncclCommSplit comm 0x57 rank 1 nranks 4 cudaDev 3 nvmlDev 3 busId 5b000 parent 0x56 {rest}");
-            let origin = Origin::Parent { parent: 0x56, child, color: -1 };
-            assert_eq!(
-                message(&text),
-                format!("{:?}", Some(Message::Init { comm: 0x57, rank: 1, ranks: 4, origin, making }))
-            );
+            check(&text, init(0x57, 1, 4, Origin::Parent { parent: 0x56, child, color: -1 }, making));
         }
-        let tuned = |channels| Message::Tuning {
-            function: Some(b"AllReduce"),
-            bytes: 4096,
-            algorithm: b"RING",
-            protocol: b"LL",
-            channels,
+        let tuned = |function: Option<&'static [u8]>, bytes, [algorithm, protocol]: [&'static [u8]; 2], channels| {
+            Some(Message::Tuning { function, bytes, algorithm, protocol, channels })
         };
-        assert_eq!(
-            message("AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}"),
-            format!("{:?}", Some(tuned(Some(4))))
-        );
-        assert_eq!(
-            message("AllReduce: 4096 Bytes -> Algo RING proto LL time 12.5"),
-            format!("{:?}", Some(tuned(None)))
-        );
-        let older = Message::Tuning { function: None, bytes: 64, algorithm: b"1", protocol: b"2", channels: None };
-        assert_eq!(message("64 Bytes -> Algo 1 proto 2 time 12.500000"), format!("{:?}", Some(older)));
-        assert_eq!(message("Connected all rings"), "None");
+        let of_ring = |channels| tuned(Some(b"AllReduce"), 4096, [b"RING", b"LL"], channels);
+        check("AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}", of_ring(Some(4)));
+        check("AllReduce: 4096 Bytes -> Algo RING proto LL time 12.5", of_ring(None));
+        check("64 Bytes -> Algo 1 proto 2 time 12.500000", tuned(None, 64, [b"1", b"2"], None));
+        check("Connected all rings", None);
         for (text, op_count, comm) in [
             ("AllReduce: opCount zz sendbuff", None, None),
             ("AllReduce: opCount 1", None, None),
             ("AllReduce: opCount 1f sendbuff 0x", Some(31), None),
             ("AllReduce: opCount 1f comm 0x56 [nra", Some(31), Some(0x56)),
         ] {
-            let left = Message::Garbled { function: b"AllReduce", op_count, comm };
-            assert_eq!(message(text), format!("{:?}", Some(left)), "{text}");
+            check(text, Some(Message::Garbled { function: b"AllReduce", op_count, comm }));
         }
-        assert_eq!(
-            message("comm 0x56 rank 1 nranks 4 cudaDev 1 busId 2a000 - Abort COMPLETE"),
-            format!("{:?}", Some(Message::Abort(0x56)))
-        );
+        check("comm 0x56 rank 1 nranks 4 cudaDev 1 busId 2a000 - Abort COMPLETE", Some(Message::Abort(0x56)));
         assert!(parse(b"08:35:04] NCCL INFO AllReduce: opCount 1").is_none());
         let Some(Found::Line(alone)) = parse(b"[3] NCCL INFO AllReduce: opCount zz sendbuff") else { panic!() };
         assert_eq!((alone.process, alone.device), (&b"[3]"[..], Some(3)));

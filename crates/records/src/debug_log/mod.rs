@@ -394,8 +394,8 @@ impl Log {
         let names = self.functions.list.iter();
         let functions: Vec<(Arc<str>, Option<Collective>)> =
             names.map(|name| records.collective(&String::from_utf8_lossy(name))).collect();
-        let has_peers: HashSet<u32> =
-            self.counts.keys().filter(|of| is_of_two(&functions, of)).map(|of| of.comm).collect();
+        let is_of_two = |of: &&Alike| functions[of.function as usize].1.is_some_and(Collective::is_point_to_point);
+        let has_peers: HashSet<u32> = self.counts.keys().filter(is_of_two).map(|of| of.comm).collect();
         let mut comms: Vec<Option<usize>> = Vec::with_capacity(self.comms.len());
         for (at, comm) in (0_u32..).zip(&self.comms) {
             // Numbers after the lost call show that it was not the last, unless calls have to be counted.
@@ -405,7 +405,7 @@ impl Log {
         }
         let mut counts: Vec<(Alike, u64)> = self.counts.drain().filter(|(_, count)| *count > 0).collect();
         counts.sort_unstable();
-        let operation = |of: &Alike, count: Option<u64>, records: &mut Records| {
+        let operation = |of: &Alike, records: &mut Records| {
             let made = self.comms[of.comm as usize].made.as_ref();
             let (name, collective) = &functions[of.function as usize];
             let choice = of.choice.and_then(|choice| self.choices.list.get(choice as usize));
@@ -422,15 +422,15 @@ impl Log {
                 channels: choice.and_then(|(.., channels)| *channels),
                 ..Operation::default()
             };
+            let count = Some(of.count).filter(|count| *count != MANY);
             operation.set_size(*collective, count, of.ranks.or(made.map(|made| made.ranks)));
             operation
         };
         for (alike, count) in counts {
-            let operation = operation(&alike, Some(alike.count).filter(|count| *count != MANY), records);
-            records.calls.push((operation, count));
+            records.calls.push((operation(&alike, records), count));
         }
         for Kept { call, op_count, root, stream } in self.comms.iter().flat_map(|comm| &comm.kept) {
-            let operation = operation(call, Some(call.count).filter(|count| *count != MANY), records);
+            let operation = operation(call, records);
             records.push(Operation {
                 sequence: i64::try_from(*op_count).ok(),
                 peer: functions[call.function as usize].1.filter(|of| *root >= 0 && has_peer(*of)).map(|_| *root),
@@ -474,10 +474,6 @@ fn host_and_pid(process: &str) -> (Option<String>, Option<i64>) {
     let is_of_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_');
     let name = host.rsplit(|letter| !is_of_name(letter)).next().filter(|name| !name.is_empty());
     (Some(name.unwrap_or(host).to_owned()), pid.parse().ok())
-}
-
-fn is_of_two(functions: &[(Arc<str>, Option<Collective>)], of: &Alike) -> bool {
-    functions[of.function as usize].1.is_some_and(Collective::is_point_to_point)
 }
 
 fn has_peer(collective: Collective) -> bool {

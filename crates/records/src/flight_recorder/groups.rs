@@ -129,27 +129,20 @@ pub(super) fn statuses(
         }
     }
     let host = root.get("host_name").or_else(|| root.get("hostname")).and_then(Value::text).map(str::to_owned);
-    for (at, group) in groups.all.iter().enumerate() {
-        let numbers = ids.get(&at).and_then(|id| by_id.get(id));
+    // Even a dump without groups says that this rank wrote one.
+    let lone = groups.all.is_empty().then_some(None);
+    for group in groups.all.iter().enumerate().map(Some).chain(lone) {
+        let numbers = group.and_then(|(at, _)| by_id.get(ids.get(&at)?));
         let number = |key: &str| numbers.and_then(|of| of.get(key)?.int()).filter(|number| *number >= 0);
         reading.records.rank_status.push(RankStatus {
             source: Source::FLIGHT_RECORDER,
-            communicator: Some(group.communicator),
+            communicator: group.map(|(_, group)| group.communicator),
             rank,
-            place: group.place,
+            place: group.and_then(|(_, group)| group.place),
             host: host.clone(),
             last_enqueued: number("last_enqueued_collective"),
             last_started: number("last_started_collective"),
             last_completed: number("last_completed_collective"),
-            ..RankStatus::default()
-        });
-    }
-    if groups.all.is_empty() {
-        // Even a dump without groups says that this rank wrote one.
-        reading.records.rank_status.push(RankStatus {
-            source: Source::FLIGHT_RECORDER,
-            rank,
-            host,
             ..RankStatus::default()
         });
     }

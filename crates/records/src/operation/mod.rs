@@ -8,7 +8,7 @@ pub mod ranges;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use nccl_stacks_trace::id::{GpuId, PathId, RankId, SliceId, ThreadId};
 use nccl_stacks_trace::names::collectives::Collective;
@@ -122,6 +122,12 @@ impl Source {
     /// Its name in sentences: `NCCL RAS`.
     pub fn title(self) -> &'static str {
         SOURCES[usize::from(self.0)].1
+    }
+}
+
+impl Serialize for Source {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
 use flate2::Crc;
 
-enum From<'a> {
+pub(super) enum From<'a> {
     Stream(&'a mut dyn BufRead),
     Disk(&'a File),
 }
@@ -23,12 +23,8 @@ pub(super) struct Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
-    pub(super) fn in_order(stream: &'a mut dyn BufRead) -> Self {
-        Bytes { from: From::Stream(stream), at: 0, used: 0, checksum: Crc::new() }
-    }
-
-    pub(super) fn on_disk(file: &'a File) -> Self {
-        Bytes { from: From::Disk(file), at: 0, used: 0, checksum: Crc::new() }
+    pub(super) fn new(from: From<'a>) -> Self {
+        Bytes { from, at: 0, used: 0, checksum: Crc::new() }
     }
 
     /// Reads a part; less at the end of the file. Parts are asked for in the order of the file.
@@ -75,8 +71,8 @@ mod tests {
             let parts = [bytes.part(0, 3).unwrap(), bytes.part(100, 2).unwrap(), bytes.part(254, 9).unwrap()];
             (parts, bytes.used, bytes.checksum.sum(), bytes.length().unwrap())
         };
-        let found = read(Bytes::in_order(&mut stream));
+        let found = read(Bytes::new(From::Stream(&mut stream)));
         assert_eq!((&found.0, found.1, found.3), (&[vec![0, 1, 2], vec![100, 101], vec![254, 255]], 7, 256));
-        assert_eq!(read(Bytes::on_disk(&disk)), found);
+        assert_eq!(read(Bytes::new(From::Disk(&disk))), found);
     }
 }

@@ -164,21 +164,15 @@ impl<'a> Events<'a> {
     }
 
     fn group_of(&self, handle: u64) -> Option<u32> {
-        match self.rings.named(handle) {
-            Named::At(at) => match self.entities[at] {
-                Entity::Group(group) => Some(group),
-                _ => None,
-            },
+        match self.entities[self.rings.place(handle)?] {
+            Entity::Group(group) => Some(group),
             _ => None,
         }
     }
 
     /// What a record belongs to; `None` if that is not here.
     fn parent(&self, record: &Record) -> Option<Entity> {
-        match self.rings.named(record.parent) {
-            Named::At(at) => Some(self.entities[at]).filter(|entity| !matches!(entity, Entity::None)),
-            _ => None,
-        }
+        Some(self.entities[self.rings.place(record.parent)?]).filter(|entity| !matches!(entity, Entity::None))
     }
 
     /// Counts a record that belongs to none that is here.
@@ -203,7 +197,7 @@ impl<'a> Events<'a> {
         }
         // A call that cannot fail or wait has no end of its own: it is over when the thread calls again.
         self.open.remove(&record.thread);
-        if record.parent == 0 && !self.ends_group(record) {
+        if record.parent == 0 && !self.is_call_of(record, GROUP_END) {
             self.grouped.remove(&record.thread);
         }
         if self.facts.header.plugin < WITH_API && self.is_call_of(record, GROUP_START) {
@@ -234,10 +228,7 @@ impl<'a> Events<'a> {
 
     fn api(&mut self, record: &Record) -> Entity {
         let row = Row::from_record(record, self.facts);
-        let group = match self.rings.named(record.parent) {
-            Named::At(at) => Some(at),
-            _ => None,
-        };
+        let group = self.rings.place(record.parent);
         let row = match self.open_call(record.thread, &row) {
             Some(call) => {
                 self.rows[call as usize].is_captured |= row.is_captured;
@@ -323,7 +314,7 @@ impl<'a> Events<'a> {
     }
 
     fn launch(&mut self, record: &Record) -> Entity {
-        if let Named::At(group) = self.rings.named(record.parent) {
+        if let Some(group) = self.rings.place(record.parent) {
             self.launches.entry((group, record.b)).or_insert_with(|| self.facts.time(record.time));
         }
         Entity::Kept
@@ -418,7 +409,7 @@ impl<'a> Events<'a> {
     }
 
     fn end_call(&mut self, row: u32, record: &Record) {
-        if let Named::At(at) = self.rings.named(record.parent) {
+        if let Some(at) = self.rings.place(record.parent) {
             let thread = self.rings.record(at).thread;
             if self.open.get(&thread).is_some_and(|open| open.at == at) {
                 self.open.remove(&thread);
@@ -427,25 +418,25 @@ impl<'a> Events<'a> {
         self.rows[row as usize].is_failed |= is_error(record.a);
     }
 
-    fn ends_group(&self, call: &Record) -> bool {
-        self.is_call_of(call, GROUP_END)
-    }
-
     fn is_call_of(&self, call: &Record, function: &str) -> bool {
         self.facts.word(call.function).is_some_and(|word| *word.function == *function)
     }
 
     /// What a call returned, of whatever function. If the end of a group failed, nothing of the group ran.
     fn result(&mut self, stop: &Record) {
-        let Named::At(at) = self.rings.named(stop.parent) else { return };
+        let Some(at) = self.rings.place(stop.parent) else { return };
         let call = self.rings.record(at);
-        if call.kind == Kind::Call && call.parent == 0 && self.ends_group(call) {
-            self.groups.finish(call.thread, self.facts.time(stop.time));
-        }
-        if call.kind != Kind::Call || call.flags & flag::INSIDE_CALL != 0 || !is_error(stop.a) {
+        if call.kind != Kind::Call {
             return;
         }
-        if call.parent == 0 && self.ends_group(call) {
+        let ends_group = call.parent == 0 && self.is_call_of(call, GROUP_END);
+        if ends_group {
+            self.groups.finish(call.thread, self.facts.time(stop.time));
+        }
+        if call.flags & flag::INSIDE_CALL != 0 || !is_error(stop.a) {
+            return;
+        }
+        if ends_group {
             let of_group = self.grouped.remove(&call.thread);
             of_group.into_iter().flatten().for_each(|row| self.rows[row as usize].is_failed = true);
         }

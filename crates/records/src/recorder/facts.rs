@@ -78,6 +78,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Whether it is the interceptor's, and may be another one of the plugin's.
+    pub(super) fn may_be_other(&self) -> bool {
+        self.is_nameless || self.has_other_hash
+    }
+
     /// Whether both have one rank and size, as far as they are known.
     pub(super) fn may_be(&self, other: &Entry) -> bool {
         let agree = |a: Option<u64>, b: Option<u64>| a.is_none() || b.is_none() || a == b;

@@ -22,7 +22,7 @@ use std::io;
 
 use nccl_stacks_recorder_format::layout::{self, header};
 
-use self::bytes::Bytes;
+use self::bytes::{Bytes, From};
 use self::events::Events;
 use self::facts::Facts;
 use self::rings::Rings;
@@ -49,7 +49,7 @@ fn sniff(head: &[u8]) -> bool {
 
 fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     let Reading { bytes, disk, file, records, keep } = reading;
-    let mut bytes = disk.map_or_else(|| Bytes::in_order(*bytes), Bytes::on_disk);
+    let mut bytes = Bytes::new(disk.map_or_else(|| From::Stream(*bytes), From::Disk));
     let head = head(&mut bytes)?;
     let mut facts = match Facts::parse(&head, records) {
         Ok(facts) => facts,

@@ -124,6 +124,10 @@ impl Rings {
         }
     }
 
+    pub(super) fn place(&self, number: u64) -> Option<usize> {
+        if let Named::At(at) = self.named(number) { Some(at) } else { None }
+    }
+
     /// The places of all records in the order of their times. At one time, beginnings come before what belongs to them.
     pub(super) fn by_time(&self) -> impl Iterator<Item = usize> + use<> {
         let key = |(at, (_, record)): (usize, &(u64, Record))| (record.time, level(record.kind), at as u32);

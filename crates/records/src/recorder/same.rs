@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
 use super::facts::{Entry, Facts};
-use super::rings::{Named, Rings};
+use super::rings::Rings;
 use nccl_stacks_trace::names::collectives::Collective;
 
 const MAKING: [&str; 4] = ["ncclCommInit", "ncclCommGrow", "ncclCommSplit", "ncclCommShrink"];
@@ -48,8 +48,7 @@ struct Seen<'a> {
 
 /// Compares the communicators of plugin and interceptor, by all records in the order of their times.
 pub(super) fn find(facts: &Facts<'_>, rings: &Rings, order: &[usize]) -> Same {
-    let may_be_others: Vec<&Entry> =
-        facts.entries.iter().filter(|entry| entry.is_nameless || entry.has_other_hash).collect();
+    let may_be_others: Vec<&Entry> = facts.entries.iter().filter(|entry| entry.may_be_other()).collect();
     if may_be_others.is_empty() {
         return Same::default();
     }
@@ -114,15 +113,14 @@ impl Seen<'_> {
             self.making.insert(at, Making { time: (record.time, i64::MAX), number: 0, all });
         }
         let of = self.facts.communicator(record).filter(|_| word.collective.is_some());
-        let may_be_other = |entry: &Entry| entry.is_nameless || entry.has_other_hash;
-        let is_asked = |of: &u32| self.facts.entries.iter().any(|entry| entry.at == *of && may_be_other(entry));
+        let is_asked = |of: &u32| self.facts.entries.iter().any(|entry| entry.at == *of && entry.may_be_other());
         if let Some(of) = of.filter(is_asked) {
             self.open.insert(record.thread, (at, of, word.collective));
         }
     }
 
     fn stop(&mut self, record: &Record) {
-        let Named::At(call) = self.rings.named(record.parent) else { return };
+        let Some(call) = self.rings.place(record.parent) else { return };
         if let Some(making) = self.making.get_mut(&call) {
             (making.time.1, making.number) = (record.time, record.communicator);
         }

@@ -57,12 +57,12 @@ pub(crate) fn folder(run: &FlowRunReport) -> &str {
     if run.folder.is_empty() { "this folder" } else { &run.folder }
 }
 
-pub(crate) fn runs(report: &RecordsReport) -> impl Iterator<Item = (&FlowRunReport, ())> {
-    report.flows.iter().flat_map(|flows| &flows.runs).map(|run| (run, ()))
+pub(crate) fn runs(report: &RecordsReport) -> impl Iterator<Item = &FlowRunReport> {
+    report.flows.iter().flat_map(|flows| &flows.runs)
 }
 
 pub(crate) fn links(report: &RecordsReport) -> impl Iterator<Item = (&Link, String)> {
-    runs(report).flat_map(|(run, ())| run.matrix.iter().map(|link| (link, run.folder.clone())))
+    runs(report).flat_map(|run| run.matrix.iter().map(|link| (link, run.folder.clone())))
 }
 
 /// `Flow files of 2 runs: 120 operations, 960 steps.`

@@ -1,7 +1,7 @@
 //! What every form says of records: what was recorded, what is wrong, and facts.
 
 use super::flows;
-use crate::answers::records::flows::{FlowReport, FlowRunReport};
+use crate::answers::records::flows::FlowReport;
 use crate::answers::records::{CensusRow, RecordsReport};
 use crate::document::findings::{Document, Finding, FindingKind};
 use crate::document::format::{count, duration, plural, size, visible};
@@ -118,7 +118,7 @@ pub(crate) fn document(report: &RecordsReport) -> Document {
         verdict: sentences(report),
         findings: report.diagnoses.iter().cloned().chain(flow_findings(report)).collect(),
         facts: vec![
-            ("Operations", count(operations + flow_runs(report).map(|run| run.ops).sum::<u64>())),
+            ("Operations", count(operations + flows::runs(report).map(|run| run.ops).sum::<u64>())),
             ("Communicators", count(report.communicators.len() as u64)),
             ("Files", count(report.files.len() as u64)),
         ],
@@ -126,13 +126,9 @@ pub(crate) fn document(report: &RecordsReport) -> Document {
     }
 }
 
-fn flow_runs(report: &RecordsReport) -> impl Iterator<Item = &FlowRunReport> {
-    report.flows.iter().flat_map(|flows| &flows.runs)
-}
-
 /// What is wrong in flow files: a finding for each folder.
 fn flow_findings(report: &RecordsReport) -> impl Iterator<Item = Finding> {
-    flow_runs(report).filter(|run| !run.findings.is_empty()).map(|run| Finding {
+    flows::runs(report).filter(|run| !run.findings.is_empty()).map(|run| Finding {
         kind: FindingKind::Flows,
         cost: flows::folder(run).to_owned(),
         what: run.findings.first().map_or(String::new(), |first| first.what.clone()),

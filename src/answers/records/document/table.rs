@@ -124,7 +124,7 @@ pub(crate) fn tables(report: &RecordsReport) -> Vec<Table> {
     planned.sort_by_key(|(link, _)| std::cmp::Reverse(link.bytes));
     let mut tables = vec![
         Table::new("operations", "Operations", CENSUS, rows(&report.census)),
-        Table::new("flows", "Flow files", flows::RUNS, flows::runs(report)),
+        Table::new("flows", "Flow files", flows::RUNS, flows::runs(report).map(|run| (run, ()))),
         Table::new("planned", "Planned bytes from rank to rank, at most", flows::MATRIX, planned.into_iter()),
         Table::new("communicators", "Communicators", COMMUNICATORS, rows(&report.communicators)),
         Table::new("proxies", "Proxies", PROXIES, rows(&report.proxies)),
