@@ -427,7 +427,8 @@ impl Log {
             operation
         };
         for (alike, count) in counts {
-            records.calls.push((operation(&alike, records), count));
+            let operation = operation(&alike, records);
+            records.calls.push((operation, count));
         }
         for Kept { call, op_count, root, stream } in self.comms.iter().flat_map(|comm| &comm.kept) {
             let operation = operation(call, records);
