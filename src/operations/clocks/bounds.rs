@@ -43,7 +43,7 @@ pub(super) fn possible(ranks: usize, constraints: &[Constraint], first: &[usize]
         for _ in 0..=ranks {
             let mut is_changed = false;
             for constraint in constraints {
-                relax(constraint, &mut distances, reverse, 0, |..| is_changed = true);
+                relax(constraint, &mut distances, reverse, 0, |_, _| is_changed = true);
             }
             if !is_changed {
                 break;
