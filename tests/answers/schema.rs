@@ -290,7 +290,7 @@ fn answers_on_two_traces_fit() {
     let (mut answers, mut changes) = (0, 0);
     // Each trace with itself and with several others, half of these pairs the other way round.
     for (at, first) in traces.iter().enumerate() {
-        for (apart, second) in traces[at..].iter().step_by(if is_long() { 7 } else { 19 }).enumerate() {
+        for (apart, second) in traces[at..].iter().step_by(if is_long() { 7 } else { 31 }).enumerate() {
             let (before, after) = if apart % 2 == 0 { (first, second) } else { (second, first) };
             let args = ["diff", before, after, "--stack-depth", "3"];
             if let Some(answer) = answer(&args) {

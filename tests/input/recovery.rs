@@ -407,7 +407,8 @@ fn wherever_a_trace_is_cut_off_what_is_before_is_read() {
     // All of 1 to 99 % where many runs are requested.
     let step = if is_long() { 1 } else { 33 };
     let mut cuts = 0;
-    for name in CUT {
+    // By day every second of them: a bare list, too.
+    for name in CUT.iter().skip(if is_long() { 0 } else { 1 }).step_by(if is_long() { 1 } else { 2 }) {
         let path = shared.join("traces").join(format!("{name}.json.gz"));
         let text = crate::support::read_text(&path).into_bytes();
         let packed = std::fs::read(&path).unwrap();

@@ -237,30 +237,28 @@ fn make_readable(path: &Path) {
 /// A mapped file that becomes shorter kills who writes to it.
 #[test]
 fn the_file_of_a_process_that_lives_is_not_truncated_by_accident() {
-    for _ in 0..RUNS {
-        let job = job(&["live"], &[]);
-        let folder = job.folder.path().to_owned();
-        for (name, from) in [
-            ("libnccl.so.2", built().path("new/libnccl.so.2")),
-            ("hazards", built().path("hazards")),
-            ("recorder.so", RECORDER.into()),
-        ] {
-            fs::copy(from, folder.join(name)).unwrap();
-            make_readable(&folder.join(name));
-        }
-        make_readable(&folder);
-        let mut command = Command::new(folder.join("hazards"));
-        command.arg("live").env("LD_PRELOAD", folder.join("recorder.so")).env("LD_LIBRARY_PATH", &folder);
-        command.env("NCCL_STACKS_DIR", folder.join("records")).env("NCCL_STACKS_RING_RECORDS", "4096");
-        let mut child = as_a_user(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut ready = [0; 6];
-        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
-        let file = fs::read_dir(folder.join("records")).unwrap().next().unwrap().unwrap().path();
-        let mut shell = Command::new("sh");
-        let shell = as_a_user(shell.args(["-c", ": > \"$0\""]).arg(&file)).stderr(Stdio::null()).status().unwrap();
-        child.stdin.take().unwrap().write_all(b"\n").unwrap();
-        let status = child.wait().unwrap();
-        assert!(status.success() && !shell.success(), "{status:?} after {shell:?}");
-        assert_eq!(reductions(&job.recording()), (1..=4000).collect::<Vec<u64>>());
+    let job = job(&["live"], &[]);
+    let folder = job.folder.path().to_owned();
+    for (name, from) in [
+        ("libnccl.so.2", built().path("new/libnccl.so.2")),
+        ("hazards", built().path("hazards")),
+        ("recorder.so", RECORDER.into()),
+    ] {
+        fs::copy(from, folder.join(name)).unwrap();
+        make_readable(&folder.join(name));
     }
+    make_readable(&folder);
+    let mut command = Command::new(folder.join("hazards"));
+    command.arg("live").env("LD_PRELOAD", folder.join("recorder.so")).env("LD_LIBRARY_PATH", &folder);
+    command.env("NCCL_STACKS_DIR", folder.join("records")).env("NCCL_STACKS_RING_RECORDS", "4096");
+    let mut child = as_a_user(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    let file = fs::read_dir(folder.join("records")).unwrap().next().unwrap().unwrap().path();
+    let mut shell = Command::new("sh");
+    let shell = as_a_user(shell.args(["-c", ": > \"$0\""]).arg(&file)).stderr(Stdio::null()).status().unwrap();
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let status = child.wait().unwrap();
+    assert!(status.success() && !shell.success(), "{status:?} after {shell:?}");
+    assert_eq!(reductions(&job.recording()), (1..=4000).collect::<Vec<u64>>());
 }

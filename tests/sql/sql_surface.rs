@@ -205,6 +205,9 @@ struct Oracle {
     children: BTreeMap<u32, Vec<u32>>,
     /// By flow: the slice that it leaves, the slice where it arrives.
     flows: Vec<(u32, u32)>,
+    /// The flows of each slice that they leave, and of each where they arrive, in order.
+    leaving: BTreeMap<u32, Vec<usize>>,
+    arriving: BTreeMap<u32, Vec<usize>>,
 }
 
 impl Oracle {
@@ -220,8 +223,14 @@ impl Oracle {
             parent.iter().for_each(|parent| children.entry(*parent).or_default().push(id as u32));
         }
         let flow = |row: Vec<Option<String>>| (number(&row[1]).unwrap(), number(&row[2]).unwrap());
-        let flows = text("flow").map_or(Vec::new(), |csv| crate::support::csv_rows(&csv).map(flow).collect());
-        Some(Oracle { parents, children, flows })
+        let flows: Vec<(u32, u32)> =
+            text("flow").map_or(Vec::new(), |csv| crate::support::csv_rows(&csv).map(flow).collect());
+        let (mut leaving, mut arriving) = (BTreeMap::<u32, Vec<usize>>::new(), BTreeMap::<u32, Vec<usize>>::new());
+        for (flow, (from, to)) in flows.iter().enumerate() {
+            leaving.entry(*from).or_default().push(flow);
+            arriving.entry(*to).or_default().push(flow);
+        }
+        Some(Oracle { parents, children, flows, leaving, arriving })
     }
 
     fn ancestors(&self, id: u32) -> Vec<u32> {
@@ -246,17 +255,15 @@ impl Oracle {
             if how != "relative" {
                 queue.extend(relatives(slice).into_iter().filter(|id| seen.insert(*id)).map(|id| (id, "relative")));
             }
-            for (flow, (from, to)) in self.flows.iter().enumerate() {
-                if backwards && how != "forwards" && *to == slice {
-                    answer.push(flow);
-                    queue.extend(seen.insert(*from).then_some((*from, "backwards")));
-                }
+            for flow in self.arriving.get(&slice).into_iter().flatten().filter(|_| backwards && how != "forwards") {
+                answer.push(*flow);
+                let (from, _) = self.flows[*flow];
+                queue.extend(seen.insert(from).then_some((from, "backwards")));
             }
-            for (flow, (from, to)) in self.flows.iter().enumerate() {
-                if forwards && how != "backwards" && *from == slice {
-                    answer.push(flow);
-                    queue.extend(seen.insert(*to).then_some((*to, "forwards")));
-                }
+            for flow in self.leaving.get(&slice).into_iter().flatten().filter(|_| forwards && how != "backwards") {
+                answer.push(*flow);
+                let (_, to) = self.flows[*flow];
+                queue.extend(seen.insert(to).then_some((to, "forwards")));
             }
         }
         answer
@@ -279,12 +286,8 @@ fn compare(database: &Database, oracle: &Oracle, id: u32, counts: &mut BTreeMap<
         walks.push(("following_flow", oracle.flows(id, false, true, |id| oracle.descendants(id))));
     }
     for (function, want) in walks {
-        let want: Vec<String> = want
-            .iter()
-            .enumerate()
-            .map(|(row, flow)| (row, oracle.flows[*flow]))
-            .map(|(row, (from, to))| format!("{row}|{from}|{to}"))
-            .collect();
+        let ends = want.iter().map(|flow| oracle.flows[*flow]).enumerate();
+        let want: Vec<String> = ends.map(|(row, (from, to))| format!("{row}|{from}|{to}")).collect();
         let got = rows(database, &format!("SELECT id, slice_out, slice_in FROM {function}({id})")).unwrap();
         assert_eq!(got, want, "{function}({id})");
         *counts.entry(function).or_default() += want.len();
