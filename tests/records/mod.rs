@@ -23,3 +23,4 @@ mod recorder_groups;
 mod recorder_verdicts;
 mod runs;
 mod tables;
+mod watchdog;

@@ -87,6 +87,8 @@ pub struct RankStatus {
     pub making: Making,
     /// Whether a line was lost that may have been its last call of this communicator: then the absence of a call proves nothing.
     pub is_cut: bool,
+    /// Whether one of its collectives timed out; of the process as a whole.
+    pub has_timed_out: bool,
 }
 
 /// How far a rank has made a communicator, where a log says so.

@@ -100,6 +100,9 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     // Ranks that only their processes show to be of the job.
     let global = groups.all.iter().filter(|group| group.is_global);
     let by_process: BTreeSet<u32> = global.flat_map(|group| group.members.keys()).copied().collect();
+    let timed_out = records.rank_status.iter().filter(|status| status.has_timed_out);
+    let timed_out: BTreeSet<u32> = timed_out.filter_map(|status| Some(status.rank?.0)).collect();
+    let has_timed_out = records.operations.iter().any(|of| of.source == Source::WATCHDOG) || !timed_out.is_empty();
     let examined = || records.operations.iter().filter(|operation| !operation.did_not_run);
     HangReport {
         run: None,
@@ -111,7 +114,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
             () if !open.is_empty() || !losses.is_empty() || !is_judged || standstill.is_some() || is_warned => {
                 Outcome::Unclear
             }
-            () if !unknown.is_empty() || !differing.is_empty() => Outcome::Unclear,
+            () if !unknown.is_empty() || !differing.is_empty() || has_timed_out => Outcome::Unclear,
             () if sees_nothing || group_count == 0 && processes_without_ranks.is_some() => Outcome::NothingSeen,
             () => Outcome::Clear,
         },
@@ -139,7 +142,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         call_path_count: examined().filter(|operation| operation.recorded_path.is_some()).count(),
         group_count,
         sources: titles.into_iter().collect(),
-        is_timed_out: groups.all.iter().any(|group| group.source == Source::WATCHDOG),
+        timed_out_ranks: timed_out.iter().copied().collect(),
         losses,
         failed_calls,
     }

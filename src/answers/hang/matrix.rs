@@ -75,7 +75,11 @@ pub(super) fn row(group: &RecordedGroup, finding: &Finding, records: &Records) -
         };
         let operations = || member.collectives.iter().map(|at| &records.operations[*at]).filter(is_of_group);
         let open = operations().find(|operation| is_open(operation)).and_then(|operation| operation.sequence);
-        let said = member.status.last().and_then(|at| records.rank_status[*at].last_enqueued).filter(|_| is_counted);
+        let status = member.status.last().map(|at| &records.rank_status[*at]).filter(|_| is_counted);
+        let next =
+            status.and_then(|of| of.last_completed?.checked_add(1).filter(|next| Some(*next) <= of.last_enqueued));
+        let open = open.or(next.filter(|_| state == CellState::Waiting));
+        let said = status.and_then(|of| of.last_enqueued);
         let last = || operations().filter(|_| is_counted).filter_map(|operation| operation.sequence).max().max(said);
         cells.push(Cell { rank: *rank, state, sequence: open.or_else(last) });
     }

@@ -143,9 +143,9 @@ pub struct HangReport {
     /// Of an outcome without what is open, or without any group: the titles of the sources.
     #[serde(skip)]
     pub sources: Vec<&'static str>,
-    /// Whether the watchdog's time has run out, so that the job does not run.
+    /// The ranks of which a collective timed out, so that the job does not run.
     #[serde(skip)]
-    pub is_timed_out: bool,
+    pub timed_out_ranks: Vec<u32>,
     /// What the recordings lack: then the absence of an operation proves nothing, and the outcome is never `clear`.
     pub losses: Vec<Loss>,
     /// The NCCL calls that failed. Their operations did not run, so their ranks do not wait in them.
@@ -354,7 +354,8 @@ impl HangReport {
     pub fn is_empty(&self) -> bool {
         let has_processes =
             !self.processes.is_empty() || self.processes_without_ranks.is_some() || !self.warnings.is_empty();
-        self.group_count == 0 && self.losses.is_empty() && self.failed_calls.is_empty() && !has_processes
+        let has_nothing = self.losses.is_empty() && self.failed_calls.is_empty() && self.timed_out_ranks.is_empty();
+        self.group_count == 0 && has_nothing && !has_processes
     }
 }
 

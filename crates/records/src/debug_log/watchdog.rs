@@ -2,9 +2,10 @@
 //!
 //! `[rank1]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:616] [PG ID 0 PG GUID 0(default_pg) Rank 1] Watchdog caught collective operation timeout:
 //! WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=9801523, NumelOut=9801523, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.` says in
-//! which operation a rank waits. `… last enqueued NCCL work: 811, last completed NCCL work: 807.` says how far it got; ranks that did not time out print it
-//! when another asks for a dump. `[rank1]` is the rank of the job, and the rank in the brackets that within the process group. Older versions name no group
-//! in the first line, and the oldest in none. A job that is restarted goes on with the same log: its last run counts.
+//! which operation a rank waits. `… last enqueued NCCL work: 811, last completed NCCL work: 807.` says how far it got (from 2.6 on without `NCCL`); ranks
+//! that did not time out print it when another asks for a dump, which they name. `[rank1]` is the rank of the job, and the rank in the brackets that within
+//! the process group. Older versions name no group in the first line, and the oldest in none. A job that is restarted goes on with the same log: its last run
+//! counts. Of jobs that run at once (engines of a server) the first counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,17 +23,29 @@ const LONGEST: usize = 4096;
 /// A damaged log may name any rank.
 const MOST: usize = 1 << 20;
 
-/// The name and the description of a process group; `None` where the line has none.
-type Group = Option<(String, Option<String>)>;
+/// What goes back sooner is of another process: one that is restarted has to time out again.
+const ANOTHER: Ns = Ns(60_000_000_000);
+
+/// So many kernels may wait in CUDA's queue of a stream.
+const LAUNCHED: i64 = 1024;
+
+#[derive(Debug, PartialEq, Eq, Clone, PartialOrd, Ord)]
+struct Group {
+    name: String,
+    description: Option<String>,
+    /// Whether the name is the same on all ranks. Before PyTorch 2.4 each process numbers its groups.
+    is_unique: bool,
+}
 
 #[derive(Debug, PartialEq, Eq, Clone, PartialOrd, Ord)]
 struct Whose {
     rank: Option<u32>,
     place: Option<u32>,
-    group: Group,
+    /// `None` where the line has none.
+    group: Option<Group>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Timeout {
     sequence: i64,
     name: String,
@@ -46,12 +59,18 @@ struct Reached {
     at: Option<i64>,
     enqueued: Option<i64>,
     completed: Option<i64>,
+    /// Whether the text ends before it says so.
+    is_cut: bool,
 }
 
 struct Line {
     whose: Whose,
+    /// What a launcher puts before it.
+    prefix: Box<str>,
     timeout: Option<Timeout>,
     reached: Option<Reached>,
+    /// The rank that timed out, which another one may say.
+    timed_out: Option<u32>,
     /// Since the beginning of a year.
     time: Option<Ns>,
 }
@@ -65,7 +84,7 @@ pub(super) struct Watchdog {
 impl Watchdog {
     pub(super) fn line(&mut self, line: &[u8]) {
         let has_timeout = contains(line, "collective operation timeout: WorkNCCL(");
-        let has_reached = contains(line, "ast enqueued NCCL work: ");
+        let has_reached = contains(line, "ast enqueued NCCL work: ") || contains(line, "last enqueued work: ");
         if !(has_timeout || has_reached) || self.all.len() >= MOST {
             return;
         }
@@ -74,18 +93,38 @@ impl Watchdog {
         let (timeout, reached) = (timeout(&text), reached(&text));
         if timeout.is_some() || reached.is_some() {
             self.lines += 1;
-            self.all.push(Line { whose, timeout, reached, time: time(&text) });
+            let prefix = text.split("[E").next().unwrap_or_default().into();
+            let timed_out = timed_out(&text, whose.rank);
+            self.all.push(Line { whose, prefix, timeout, reached, timed_out, time: time(&text) });
         }
+    }
+
+    /// Leaves the lines of one job: of those that write the same ranks at once, as the engines of a server do, the one that timed out first. How many lines
+    /// of others there were, and what a launcher calls the one that is left.
+    fn one_job(&mut self) -> Option<(usize, String)> {
+        let jobs: Vec<String> = self.all.iter().map(|line| job(&line.prefix)).collect();
+        let mut by_rank: BTreeMap<u32, Vec<(Ns, &str)>> = BTreeMap::new();
+        for (line, job) in self.all.iter().zip(&jobs) {
+            let of_rank = line.whose.rank.map(|rank| by_rank.entry(rank).or_default());
+            of_rank.into_iter().for_each(|of_rank| of_rank.push((line.time.unwrap_or(Ns(0)), job)));
+        }
+        let are_at_once = |of: &Vec<(Ns, &str)>| {
+            let pairs = of.iter().zip(of.iter().skip(1));
+            pairs.into_iter().any(|((one, job), (other, next))| job != next && (*other - *one).0.abs() < ANOTHER.0)
+        };
+        if !by_rank.values().any(are_at_once) {
+            return None;
+        }
+        let is_first = |(line, _): &(&Line, &String)| (line.timeout.is_none(), line.time);
+        let first = self.all.iter().zip(&jobs).min_by_key(is_first).map(|(_, job)| job.clone())?;
+        let mut is_own = jobs.iter().map(|job| *job == first);
+        let before = self.all.len();
+        self.all.retain(|_| is_own.next().unwrap_or_default());
+        Some((before - self.all.len(), first))
     }
 
     /// Leaves the lines of the last run; of those of one run none goes down, and no rank says anything hours after it timed out.
     fn last_run(&mut self) -> usize {
-        let mut time = None;
-        // Logs of ranks may follow each other, each with all runs.
-        self.all.sort_by_cached_key(|line| {
-            time = line.time.or(time);
-            time
-        });
         // Groups number their ranks alike, and lines without a group may be of any.
         fn rank(line: &Line) -> (Option<u32>, Option<&Whose>) {
             (line.whose.rank, Some(&line.whose).filter(|of| of.rank.is_none()))
@@ -93,14 +132,16 @@ impl Watchdog {
         let is_known = |line: &&Line| line.whose.rank.is_some() && line.whose.group.is_some();
         let last_of: BTreeMap<_, usize> = self.all.iter().enumerate().map(|(at, line)| (rank(line), at)).collect();
         let (mut from, mut end) = (0, None);
-        let mut known: BTreeMap<&Whose, Reached> = BTreeMap::new();
+        let mut known: BTreeMap<&Whose, (Reached, Option<Ns>)> = BTreeMap::new();
         let mut ranks = BTreeSet::new();
         for (at, line) in self.all.iter().enumerate() {
             let is_later = line.time.zip(end).is_some_and(|(time, end): (Ns, Ns)| time - end >= RESTART_OF_LOG);
             let is_lower = |(now, before): (Option<i64>, Option<i64>)| now.zip(before).is_some_and(|(a, b)| a < b);
             let reached = Some(line).filter(is_known).and_then(|line| line.reached);
-            let is_less = reached.zip(known.get(&line.whose)).is_some_and(|(now, before)| {
-                [(now.enqueued, before.enqueued), (now.completed, before.completed)].into_iter().any(is_lower)
+            let is_less = reached.zip(known.get(&line.whose)).is_some_and(|(now, (before, time))| {
+                let has_time = time.zip(line.time).is_none_or(|(before, now)| now - before >= ANOTHER);
+                has_time
+                    && [(now.enqueued, before.enqueued), (now.completed, before.completed)].into_iter().any(is_lower)
             });
             if is_less || is_later && ranks.iter().any(|rank| last_of[rank] >= at) {
                 // Its timeout comes before how far it got.
@@ -111,59 +152,83 @@ impl Watchdog {
             }
             end = line.time.or(end);
             ranks.insert(rank(line));
-            known.extend(reached.map(|reached| (&line.whose, reached)));
+            known.extend(reached.map(|reached| (&line.whose, (reached, line.time))));
         }
         self.all.drain(..from).count()
     }
 
+    /// Whether one rank is in two places of one group at once: then two processes have that rank, and nothing says which lines are of which.
+    fn are_several(&self) -> bool {
+        let mut known: BTreeMap<&Whose, (Reached, Option<Ns>)> = BTreeMap::new();
+        for Line { whose, reached, time, .. } in &self.all {
+            let Some(now) = reached.filter(|_| whose.rank.is_some() && whose.group.is_some()) else { continue };
+            let Some((before, since)) = known.insert(whose, (now, *time)) else { continue };
+            let is_at_once = since.zip(*time).is_some_and(|(since, time)| time - since < ANOTHER);
+            let has_stopped = before.at.zip(now.at).is_some_and(|(before, now)| before != now);
+            let is_less = now.enqueued < before.enqueued || now.completed < before.completed;
+            if is_at_once && (has_stopped && before.completed != now.completed || is_less) {
+                return true;
+            }
+        }
+        false
+    }
+
     pub(super) fn finish(mut self, records: &mut Records, file: &mut RecordFile) {
+        let mut time = None;
+        // Logs of ranks may follow each other, each with all runs.
+        self.all.sort_by_cached_key(|line| {
+            time = line.time.or(time);
+            time
+        });
+        if let Some((others, job)) = self.one_job() {
+            file.note(format!(
+                "{others} lines of the watchdog are of another job that ran at the same time, and are left out: this is {job}"
+            ));
+        }
         let earlier = self.last_run();
         if earlier > 0 {
             file.note(format!("{earlier} lines of the watchdog are of earlier runs of the job, and are left out"));
         }
         let times = self.all.iter().filter_map(|line| line.time);
         file.said = times.map(|time| Window { start: time, end: time }).reduce(Window::around);
+        self.note_timed_out(records);
+        if self.are_several() {
+            file.note(
+                "two jobs wrote into this log at the same time, with the same ranks: give the log of each alone"
+                    .to_owned(),
+            );
+            return;
+        }
+        let bases = self.bases();
         let mut timeouts: Vec<(Whose, Timeout)> = Vec::new();
         let mut all_reached: BTreeMap<Whose, Reached> = BTreeMap::new();
-        for Line { whose, timeout, reached, .. } in self.all {
+        for Line { mut whose, timeout, reached, .. } in self.all {
+            whose.group = whose.group.map(|group| group.from(&bases, whose.rank, whose.place));
             timeouts.extend(timeout.map(|timeout| (whose.clone(), timeout)));
             if let Some(reached) = reached {
                 let known = all_reached.entry(whose).or_insert(reached);
                 *known = Reached { at: reached.at.or(known.at), ..reached };
             }
         }
-        // A line without a group is of the group in which its rank waits in an operation of that number.
-        let group_of = |whose: &Whose, sequence: i64| -> Group {
-            let is_it = |(of, reached): &(&Whose, &Reached)| {
-                let is_rank = of.rank == whose.rank && of.place == whose.place;
-                let waits = reached.completed.is_some_and(|done| done < sequence)
-                    && reached.enqueued.is_some_and(|enqueued| enqueued >= sequence);
-                is_rank && of.group.is_some() && (reached.at == Some(sequence) || waits)
-            };
-            all_reached.iter().find(is_it).and_then(|(of, _)| of.group.clone())
-        };
-        let mut seen: BTreeSet<(Whose, i64)> = BTreeSet::new();
+        find_groups(&mut timeouts, &all_reached);
+        let are_one = may_be_one_group(&timeouts);
+        let mut names: BTreeMap<(Option<Group>, i64), &str> = BTreeMap::new();
+        let mut seen: BTreeSet<(&Whose, i64)> = BTreeSet::new();
         for (whose, timeout) in &timeouts {
-            let group = whose.group.clone().or_else(|| group_of(whose, timeout.sequence));
-            let whose = Whose { group, ..whose.clone() };
-            if !seen.insert((whose.clone(), timeout.sequence)) {
-                continue;
+            names.insert((whose.group.clone(), timeout.sequence), &timeout.name);
+            // What is in a group that cannot be known is compared with nothing.
+            if (whose.group.is_some() || are_one) && seen.insert((whose, timeout.sequence)) {
+                let operation = operation(whose, timeout.sequence, Some(&timeout.name), records);
+                let (in_elements, out_elements) = (timeout.in_elements, timeout.out_elements);
+                records.push(Operation { in_elements, out_elements, ..operation });
             }
-            let operation = Operation {
-                source: Source::WATCHDOG,
-                rank: whose.rank.map(RankId),
-                place: whose.place,
-                communicator: Some(records.communicator(communicator(&whose.group))),
-                sequence: Some(timeout.sequence),
-                collective: Some(records.collective(&timeout.name).0),
-                in_elements: timeout.in_elements,
-                out_elements: timeout.out_elements,
-                state: State::Started,
-                ..Operation::default()
-            };
-            records.push(operation);
         }
-        for (whose, reached) in all_reached {
+        for (whose, reached) in &all_reached {
+            // Its own line of the timeout may be lost.
+            if let Some(at) = reached.at.filter(|at| !seen.contains(&(whose, *at))) {
+                let operation = operation(whose, at, names.get(&(whose.group.clone(), at)).copied(), records);
+                records.push(operation);
+            }
             let communicator = Some(records.communicator(communicator(&whose.group)));
             records.rank_status.push(RankStatus {
                 source: Source::WATCHDOG,
@@ -172,9 +237,113 @@ impl Watchdog {
                 place: whose.place,
                 last_enqueued: reached.enqueued,
                 last_completed: reached.completed,
+                is_cut: reached.is_cut,
                 ..RankStatus::default()
             });
         }
+    }
+
+    /// Notes which ranks timed out, by their own lines or others'.
+    fn note_timed_out(&self, records: &mut Records) {
+        let own = |line: &Line| line.whose.rank.filter(|_| line.timeout.is_some());
+        let all: BTreeSet<u32> = self.all.iter().filter_map(|line| line.timed_out.or_else(|| own(line))).collect();
+        records.rank_status.extend(all.into_iter().map(|rank| RankStatus {
+            source: Source::WATCHDOG,
+            rank: Some(RankId(rank)),
+            has_timed_out: true,
+            ..RankStatus::default()
+        }));
+    }
+
+    /// Groups by numbers of which each process has its own, and that are several because two ranks have one place.
+    fn bases(&self) -> BTreeSet<Group> {
+        let mut places: BTreeMap<(&Group, u32), u32> = BTreeMap::new();
+        let mut found = BTreeSet::new();
+        for Whose { rank, place, group } in self.all.iter().map(|line| &line.whose) {
+            if let (Some(group), Some(rank), Some(place)) = (group, rank, place)
+                && !group.is_unique
+                && *places.entry((group, *place)).or_insert(*rank) != *rank
+            {
+                found.insert(group.clone());
+            }
+        }
+        found
+    }
+}
+
+/// Gives lines without a group that in which their rank waits in an operation of that number, or the only one in which others time out in the same one. Where
+/// these do not say which ranks of the job they are, neither is it known of them.
+fn find_groups(timeouts: &mut [(Whose, Timeout)], all_reached: &BTreeMap<Whose, Reached>) {
+    let join = |whose: &mut Whose, of: &Whose| {
+        (whose.rank, whose.group) = (whose.rank.filter(|_| of.rank.is_some()), of.group.clone());
+    };
+    for (whose, timeout) in timeouts.iter_mut().filter(|(whose, _)| whose.group.is_none()) {
+        let is_it = |(of, reached): &(&Whose, &Reached)| {
+            let is_rank = of.rank.is_none_or(|rank| whose.rank == Some(rank)) && of.place == whose.place;
+            let waits = reached.completed.is_some_and(|done| done < timeout.sequence)
+                && reached.enqueued.is_some_and(|enqueued| enqueued >= timeout.sequence);
+            is_rank && of.group.is_some() && (reached.at == Some(timeout.sequence) || waits)
+        };
+        all_reached.iter().find(is_it).into_iter().for_each(|(of, _)| join(whose, of));
+    }
+    let named: Vec<(Whose, Timeout)> = timeouts.iter().filter(|(of, _)| of.group.is_some()).cloned().collect();
+    for (whose, timeout) in timeouts.iter_mut().filter(|(whose, _)| whose.group.is_none()) {
+        let alike = named.iter().filter(|(_, other)| other == timeout).map(|(of, _)| of);
+        let at = all_reached.iter().filter(|(_, reached)| reached.at == Some(timeout.sequence)).map(|(of, _)| of);
+        let mut found = alike.chain(at).filter(|of| of.group.is_some());
+        let Some(first) = found.next() else { continue };
+        let is_taken = named.iter().any(|(of, _)| of.group == first.group && of.place == whose.place);
+        if !is_taken && found.all(|of| of.group == first.group) {
+            join(whose, first);
+        }
+    }
+}
+
+/// Whether lines without a group may be of one. In the group of all ranks the rank within it is that of the job, and no rank is further ahead of another than what it
+/// may have launched.
+fn may_be_one_group(timeouts: &[(Whose, Timeout)]) -> bool {
+    let mut oldest: BTreeMap<&Whose, i64> = BTreeMap::new();
+    for (whose, timeout) in timeouts.iter().filter(|(whose, _)| whose.group.is_none()) {
+        let known = oldest.entry(whose).or_insert(timeout.sequence);
+        *known = timeout.sequence.min(*known);
+    }
+    let has_other_place = |of: &&Whose| of.rank.zip(of.place).is_some_and(|(rank, place)| rank != place);
+    let (first, last) = (oldest.values().min(), oldest.values().max());
+    !oldest.keys().any(has_other_place) && first.zip(last).is_none_or(|(first, last)| last - first <= LAUNCHED)
+}
+
+fn operation(whose: &Whose, sequence: i64, name: Option<&str>, records: &mut Records) -> Operation {
+    Operation {
+        source: Source::WATCHDOG,
+        rank: whose.rank.map(RankId),
+        place: whose.place,
+        communicator: Some(records.communicator(communicator(&whose.group))),
+        sequence: Some(sequence),
+        collective: name.map(|name| records.collective(name).0),
+        state: State::Started,
+        ..Operation::default()
+    }
+}
+
+/// The job that a launcher names before a line: the first of its brackets, `(EngineCore_DP0 pid=7) (Worker_TP1 pid=9)`, or the only one without what differs
+/// from rank to rank, `(Worker_DP0_TP1 pid=9)`.
+fn job(prefix: &str) -> String {
+    let mut brackets = prefix.split('(').skip(1).filter_map(|part| part.split_once(" pid=")?.0.into());
+    let Some(first): Option<&str> = brackets.next() else { return String::new() };
+    let is_of_several = brackets.next().is_some();
+    let word = |word: &str| match word.starts_with("DP") || is_of_several {
+        true => word.to_owned(),
+        false => word.chars().filter(|letter| !letter.is_ascii_digit()).collect(),
+    };
+    first.split('_').map(word).collect::<Vec<_>>().join("_")
+}
+
+/// Which rank timed out, if a line says so: `a collective timeout from  rank 7`, or `from this local rank`.
+fn timed_out(text: &str, own: Option<u32>) -> Option<u32> {
+    let from = text.split_once("collective timeout from ")?.1.trim_start();
+    match number_after(from, "rank ").filter(|_| from.starts_with("rank ")) {
+        Some((rank, _)) => u32::try_from(rank).ok().filter(|rank| (*rank as usize) < MOST),
+        None => own.filter(|_| from.starts_with("this local rank")),
     }
 }
 
@@ -193,40 +362,53 @@ fn time(text: &str) -> Option<Ns> {
     text.split("[E").skip(1).find_map(of)
 }
 
-fn communicator(group: &Group) -> Communicator {
-    let (name, description) = group.clone().unzip();
+fn communicator(group: &Option<Group>) -> Communicator {
+    let (name, description) = group.clone().map(|group| (group.name, group.description)).unzip();
     Communicator { name, description: description.flatten(), ..Communicator::default() }
 }
 
 /// Whose line it is; `None` if it names no rank.
 fn whose(text: &str) -> Option<Whose> {
-    let of_job = number_after(text, "[rank").filter(|(_, rest)| rest.starts_with(']')).map(|(rank, _)| rank);
+    // A launcher may put its own rank before it.
+    let before = text.split_once("Rank ").map_or(text, |(before, _)| before);
+    let mut of_job = before.rsplit("[rank").filter_map(|rest| rest.split_once(']')?.0.parse::<u32>().ok());
     // The brackets before the message: `[PG ID 0 PG GUID 0(default_pg) Rank 1]`, `[PG 0 (default_pg) Rank 1]`, `[Rank 1]`.
     let in_brackets = text.split('[').skip(1).filter_map(|part| part.split_once(']')).map(|(inner, _)| inner);
     let named = in_brackets.filter_map(|inner| Some((inner, number_after(inner, "Rank ")?.0))).next();
     let place = named.and_then(|(_, rank)| u32::try_from(rank).ok());
     let group = named.and_then(|(inner, _)| group(inner.rsplit_once("Rank ")?.0));
-    let of_job = of_job.and_then(|rank| u32::try_from(rank).ok());
+    let of_job = of_job.next();
     // In the group of all ranks both are the same.
-    let is_whole = group.as_ref().is_none_or(|(name, _)| name == "0");
+    let is_whole = group.as_ref().is_none_or(|group| group.name == "0");
     let rank = of_job.or(place.filter(|_| is_whole));
     (rank.is_some() || place.is_some()).then_some(Whose { rank, place, group })
 }
 
 /// `PG ID 0 PG GUID 0(default_pg) `, `PG 0 (default_pg) `
-fn group(text: &str) -> Group {
-    let after = text.split_once("GUID ").or_else(|| text.split_once("PG ID ")).or_else(|| text.split_once("PG "))?.1;
+fn group(text: &str) -> Option<Group> {
+    let by_all = text.split_once("GUID ");
+    let after = by_all.or_else(|| text.split_once("PG ID ")).or_else(|| text.split_once("PG "))?.1;
     let name: String = after.chars().take_while(|letter| !letter.is_whitespace() && *letter != '(').collect();
     let description =
         after.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(inner, _)| inner.to_owned());
     let description = description.filter(|text| !text.is_empty() && text != "undefined");
-    (!name.is_empty()).then_some((name, description))
+    (!name.is_empty()).then_some(Group { name, description, is_unique: by_all.is_some() })
+}
+
+impl Group {
+    /// The same, apart from others of its number by the rank of the job that is its first one.
+    fn from(mut self, several: &BTreeSet<Group>, rank: Option<u32>, place: Option<u32>) -> Self {
+        if let (Some(rank), Some(place), true) = (rank, place, several.contains(&self)) {
+            self.name = format!("process group {} from rank {}", self.name, rank.saturating_sub(place));
+        }
+        self
+    }
 }
 
 fn timeout(text: &str) -> Option<Timeout> {
     let inner = text.split_once("WorkNCCL(")?.1;
-    let value =
-        |key: &str| inner.split_once(key).map(|(_, rest)| rest.split([',', ')']).next().unwrap_or_default().trim());
+    // Of what the text ends in, a part may be lost.
+    let value = |key: &str| Some(inner.split_once(key)?.1.split_once([',', ')'])?.0.trim());
     let elements = |key: &str| value(key).and_then(|number| number.parse().ok());
     Some(Timeout {
         sequence: value("SeqNum=")?.parse().ok()?,
@@ -237,12 +419,19 @@ fn timeout(text: &str) -> Option<Timeout> {
 }
 
 fn reached(text: &str) -> Option<Reached> {
-    let of = |key: &str| number_after(text, key).map(|(number, _)| number).filter(|number| *number >= 0);
-    number_after(text, "ast enqueued NCCL work: ")?;
+    let of = |keys: &[&str], end: &[char]| {
+        let (number, rest) = keys.iter().find_map(|key| number_after(text, key))?;
+        // Where what follows it is lost, digits of it may be.
+        Some(number).filter(|number| *number >= 0 && (end.is_empty() || rest.starts_with(end)))
+    };
+    let enqueued = ["ast enqueued NCCL work: ", "last enqueued work: "];
+    let after = enqueued.iter().find_map(|key| text.split_once(key))?.1;
     Some(Reached {
-        at: of("at work: ").or_else(|| of("at NCCL work: ")),
-        enqueued: of("ast enqueued NCCL work: "),
-        completed: of("ast completed NCCL work: "),
+        at: of(&["at work: ", "at NCCL work: ", "at work sequence id: "], &[',', ' ', '.']),
+        enqueued: of(&enqueued, &[',']),
+        // The newer message ends with it.
+        completed: of(&["ast completed NCCL work: "], &['.']).or_else(|| of(&["last completed work: "], &[])),
+        is_cut: !after.contains(','),
     })
 }
 
@@ -261,17 +450,21 @@ mod tests {
     #[test]
     fn lines_of_all_versions_say_whose_they_are() {
         let whose = |text: &str| whose(text).map(|of| (of.rank, of.place, of.group));
-        let group = |name: &str, description: Option<&str>| Some((name.to_owned(), description.map(str::to_owned)));
+        let group = |name: &str, description: Option<&str>, is_unique| {
+            Some(Group { name: name.to_owned(), description: description.map(str::to_owned), is_unique })
+        };
         for (text, wanted) in [
             (
                 "[rank5]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:616] [PG ID 1 PG GUID 3(mesh_tp) Rank 1] Watchdog",
-                (Some(5), Some(1), group("3", Some("mesh_tp"))),
+                (Some(5), Some(1), group("3", Some("mesh_tp"), true)),
             ),
             (
                 "[E626 ProcessGroupNCCL.cpp:616] [PG 0 (default_pg) Rank 1] Watchdog",
-                (Some(1), Some(1), group("0", Some("default_pg"))),
+                (Some(1), Some(1), group("0", Some("default_pg"), false)),
             ),
-            ("[rank1]:[E626 x] [PG 3 Rank 0] Timeout at NCCL work: 5", (Some(1), Some(0), group("3", None))),
+            ("[rank1]:[E626 x] [PG 3 Rank 0] Timeout at NCCL work: 5", (Some(1), Some(0), group("3", None, false))),
+            // A launcher's own rank, and what an actor is called, are not the rank of the job.
+            ("(Worker[rank=97] pid=3) [rank2]: [rank6]:[E626 x] [Rank 1] Watchdog", (Some(6), Some(1), None)),
             ("[E ProcessGroupNCCL.cpp:456] [Rank 1] Watchdog", (Some(1), Some(1), None)),
         ] {
             assert_eq!(whose(text), Some(wanted), "{text}");
@@ -286,14 +479,18 @@ mod tests {
             Timeout { sequence: 808, name: "allreduce".to_owned(), in_elements: Some(9), out_elements: Some(8) };
         assert_eq!(timeout(text), Some(wanted));
         assert_eq!(
-            timeout("WorkNCCL(SeqNum=8, OpType=SEND"),
+            timeout("WorkNCCL(SeqNum=8, OpType=SEND, NumelIn=9"),
             Some(Timeout { sequence: 8, name: "send".to_owned(), in_elements: None, out_elements: None })
         );
         let text = "detected by watchdog at work: 808, last enqueued NCCL work: 811, last completed NCCL work: -1.";
-        assert_eq!(reached(text), Some(Reached { at: Some(808), enqueued: Some(811), completed: None }));
+        assert_eq!(reached(text), Some(Reached { at: Some(808), enqueued: Some(811), completed: None, is_cut: false }));
+        let newer = "failure detected by watchdog at work sequence id: 808 PG status: last enqueued work: 811, last completed work: 807";
         assert_eq!(
-            reached("Last enqueued NCCL work: 8"),
-            Some(Reached { at: None, enqueued: Some(8), completed: None })
+            reached(newer),
+            Some(Reached { at: Some(808), enqueued: Some(811), completed: Some(807), is_cut: false })
         );
+        // It may have been 811.
+        let cut = Reached { at: None, enqueued: None, completed: None, is_cut: true };
+        assert_eq!(reached("Last enqueued NCCL work: 8"), Some(cut));
     }
 }

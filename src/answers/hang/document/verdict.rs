@@ -30,6 +30,7 @@ pub(crate) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
                 of.process_count, of.calls
             )
         }),
+        Outcome::Unclear if report.open.is_empty() && !report.timed_out_ranks.is_empty() => timed_out(report),
         _ if report.group_count == 0 && report.standstill.is_none() => "The records have nothing by which to judge.".to_owned(),
         Outcome::Unclear if matches!(report.still, Some(Still::Moves | Still::Ended)) => unsettled(report),
         Outcome::Unclear if report.open.is_empty() && report.standstill.is_some() => standstill(report),
@@ -254,6 +255,18 @@ fn first_difference(report: &HangReport) -> Option<String> {
     words::difference(report.differing.first()?)
 }
 
+/// A timeout in a group that nothing names.
+fn timed_out(report: &HangReport) -> String {
+    let who = ranks(&report.timed_out_ranks);
+    let without = match &report.ranks_without_records[..] {
+        [] => String::new(),
+        of => format!(" There are no records of {}.", ranks(of)),
+    };
+    format!(
+        "Unclear: collectives timed out on {who}. The records do not show in which group, so that no rank can be compared with its peers.{without}"
+    )
+}
+
 /// Calls that differ, where nothing shows whether they have ended.
 fn differing(report: &HangReport) -> String {
     let difference = first_difference(report).unwrap_or_default();
@@ -306,14 +319,14 @@ fn unclear(report: &HangReport) -> String {
         [] if !group.not_started_ranks.is_empty() && group.waits_for.is_empty() => {
             let runs: Vec<u32> =
                 group.waiting_ranks.iter().copied().filter(|rank| !has(&group.not_started_ranks, *rank)).collect();
-            let or = if report.is_timed_out { "" } else { "; or the job runs" };
+            let or = if !report.timed_out_ranks.is_empty() { "" } else { "; or the job runs" };
             format!(
                 "{first} It has begun on {}, and not on {}, where something before it may be stuck on the GPU{or}.",
                 ranks(&runs),
                 ranks(&group.not_started_ranks)
             )
         }
-        [] if report.is_timed_out => {
+        [] if !report.timed_out_ranks.is_empty() => {
             format!("{first} This may be a slow or broken link: the job does not run, as the watchdog's time is over.")
         }
         [] => format!("{first} This may be a slow or broken link, or a running job."),

@@ -1,0 +1,134 @@
+//! What PyTorch's watchdog prints, in the forms of its versions and as launchers and servers write it.
+
+use nccl_stacks::answers::hang::Outcome;
+use nccl_stacks::answers::hang::document::verdict;
+
+use crate::records::hang::judged;
+
+/// The line of a collective that timed out.
+fn caught(head: &str, number: u32) -> String {
+    format!(
+        "{head} Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) \
+         ran for 600020 milliseconds before timing out.\n"
+    )
+}
+
+/// A rank that timed out in an operation, as PyTorch says so from 2.6 on: without the group in the first line, and without `NCCL` in the second.
+fn waits(before: &str, group: &str, place: u32, number: u32) -> String {
+    let second = format!(
+        "{before}[E626 06:24:44.90 ProcessGroupNCCL.cpp:2268] [PG ID 1 PG GUID {group} Rank {place}]  failure detected by watchdog at work sequence id: \
+         {number} PG status: last enqueued work: {number}, last completed work: {}\n",
+        number - 1
+    );
+    caught(&format!("{before}[E626 06:24:44.90 ProcessGroupNCCL.cpp:683] [Rank {place}]"), number) + &second
+}
+
+/// A rank that was asked for a dump after another one timed out, and how far it got.
+fn asked(before: &str, group: &str, place: u32, by: &str, number: u32) -> String {
+    format!(
+        "{before}[E626 06:24:45.01 ProcessGroupNCCL.cpp:1870] [PG ID 1 PG GUID {group} Rank {place}] Received a dump signal due to a collective timeout from \
+         {by} and we will try our best to dump the debug info. Last enqueued NCCL work: {number}, last completed NCCL work: {number}.This is\n"
+    )
+}
+
+/// The same of three ranks that wait for rank `late`, each line after what a launcher writes.
+fn job(before: impl Fn(u32) -> String, late: u32, number: u32) -> String {
+    let others = (0..4).filter(|rank| *rank != late);
+    let waiting: String = others.map(|rank| waits(&before(rank), "0(default_pg)", rank, number)).collect();
+    waiting + &asked(&before(late), "0(default_pg)", late, " rank 0", number - 1)
+}
+
+#[test]
+fn all_forms_say_who_is_waited_for() {
+    let plain = |rank: u32| format!("[rank{rank}]:");
+    let engine = |engine: u32, pid: u32| {
+        move |rank: u32| format!("(EngineCore_DP{engine} pid={pid}) (Worker_TP{rank} pid={}) [rank{rank}]:", pid + rank)
+    };
+    let worker =
+        |name: &'static str, pid: u32| move |rank: u32| format!("({name}{rank} pid={}) [rank{rank}]:", pid + rank);
+    let unnamed = |rank: u32, place: u32, number: u32| {
+        caught(&format!("[rank{rank}]:[E626 06:24:44.90 ProcessGroupNCCL.cpp:683] [Rank {place}]"), number)
+    };
+    let numbered = |rank: u32, place: u32, number: u32| {
+        caught(&format!("[rank{rank}]:[E626 06:24:44.90 ProcessGroupNCCL.cpp:565] [PG 1 Rank {place}]"), number)
+    };
+    let first_only = job(plain, 2, 808).replacen(&waits("[rank3]:", "0(default_pg)", 3, 808), &unnamed(3, 3, 808), 1);
+    let nothing_open =
+        asked("[rank0]:", "0(default_pg)", 0, " rank 2", 90) + &asked("[rank1]:", "0(default_pg)", 1, " rank 2", 90);
+    let two_pipelines: String = (0..8).map(|rank| numbered(rank, rank % 4, if rank < 4 { 33 } else { 10 })).collect();
+    let cases: [(&str, String, &[u32], &str); 13] = [
+        ("2.6", job(plain, 2, 808), &[2], "The job hangs on rank 2: it did not enqueue"),
+        ("one line of a rank is lost", first_only, &[2], "in all_reduce 808 of default_pg 0"),
+        // A launcher's rank is that on its node.
+        ("a rank of the launcher", job(|rank| format!("[rank{}]:[rank{rank}]:", rank % 2), 3, 808), &[3], "on rank 3"),
+        ("an actor's rank", job(|rank| format!("(Worker[rank=97] pid=3) [rank{rank}]:"), 1, 808), &[1], "on rank 1"),
+        // Digits of the last number may be lost: 80 of 807.
+        (
+            "cut in a number",
+            job(plain, 2, 808).split_once("work: 807, last completed NCCL").unwrap().0.to_owned() + "work: 80",
+            &[],
+            "Unclear: ",
+        ),
+        (
+            "two engines",
+            job(engine(0, 100), 3, 500) + &job(engine(1, 200), 1, 700),
+            &[3],
+            "all_reduce 500 of default_pg 0",
+        ),
+        (
+            "two engines, in the names of workers",
+            job(worker("Worker_DP0_TP", 100), 3, 500) + &job(worker("Worker_DP1_TP", 200), 1, 700),
+            &[3],
+            "all_reduce 500 of default_pg 0",
+        ),
+        // Workers with names of their own ranks are one job.
+        ("one engine", job(worker("Worker_TP", 100), 3, 500), &[3], "all_reduce 500 of default_pg 0"),
+        (
+            "two jobs without names",
+            job(plain, 3, 500) + &job(plain, 1, 700),
+            &[],
+            "Unclear: collectives timed out on ranks 0-3. The records do not show in which group",
+        ),
+        // A timeout is never "No hang".
+        (
+            "nothing open where the log looks",
+            nothing_open,
+            &[],
+            "Unclear: collectives timed out on rank 2. The records do not show in which group",
+        ),
+        (
+            "groups without names, of other places",
+            unnamed(0, 0, 96117) + &unnamed(4, 0, 96117),
+            &[],
+            "Unclear: collectives timed out on ranks 0 and 4.",
+        ),
+        (
+            "groups without names, far apart",
+            unnamed(0, 0, 96117) + &unnamed(7, 7, 64088),
+            &[],
+            "Unclear: collectives timed out on ranks 0 and 7.",
+        ),
+        // Before 2.4 each process numbers its groups.
+        ("two groups of one number", two_pipelines, &[], "in 2 groups operations are incomplete"),
+    ];
+    for (name, text, culprits, said) in cases {
+        let report = judged(&[("train.log", text.clone())]);
+        let outcome = if culprits.is_empty() { Outcome::Unclear } else { Outcome::Hung };
+        let found = verdict(&report);
+        assert_eq!((report.outcome, &report.culprits[..]), (outcome, culprits), "{name}: {found}\n{text}");
+        assert!(found.contains(said), "{name}: {found}");
+    }
+}
+
+/// The table has the operation in which a rank waits, not the last that it enqueued.
+#[test]
+fn a_rank_waits_in_its_oldest_operation() {
+    let lines = |rank: u32| {
+        waits(&format!("[rank{rank}]:"), "0(default_pg)", rank, 808).replace("enqueued work: 808", "enqueued work: 811")
+    };
+    let whole = lines(0);
+    let second = lines(1).lines().nth(1).unwrap().to_owned() + "\n";
+    let report = judged(&[("train.log", whole + &second)]);
+    let cells: Vec<Option<i64>> = report.matrix[0].cells.iter().map(|cell| cell.sequence).collect();
+    assert_eq!(cells, [Some(808), Some(808)]);
+}
