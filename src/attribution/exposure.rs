@@ -63,6 +63,11 @@ impl Activity {
         Busy::from_spans(pieces).within(start, end)
     }
 
+    /// When any kernel ran.
+    pub(crate) fn any(&self) -> Busy {
+        self.compute.with(&self.collectives).with(&self.possible)
+    }
+
     /// The time within a span during which any kernel ran.
     pub(crate) fn busy(&self, start: Ns, end: Ns) -> Ns {
         let known = self.compute.within(start, end) + self.collectives.without(&self.compute, start, end);

@@ -7,8 +7,8 @@ use regex::Regex;
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use crate::error::Error;
+use crate::names::communication::own_name_says_collective;
 use crate::names::families::{FAMILIES, Family, NCCL_FAMILIES, may_be_of_any};
-use crate::names::kernels::says_collective;
 use crate::store::strings::StringId;
 use crate::store::{Name, Store};
 
@@ -184,7 +184,7 @@ pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
     for name in store.names.iter().filter(|name| name.of_kernel) {
         let text = store.strings.get(name.id).unwrap_or_default();
         is_collective[name.id.0 as usize] = name.may_be_of_family && is_of_a_family(text)
-            || wanted.fits_beyond_families(text) && says_collective(text)
+            || wanted.fits_beyond_families(text) && own_name_says_collective(text)
             || wanted.own.iter().any(|pattern| pattern.fits(text));
     }
     is_collective

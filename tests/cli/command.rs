@@ -133,7 +133,7 @@ fn a_window_is_on_the_launch() {
     // Of the two launched in the second step, from 2.0 to 2.4 ms, one runs after it: from 2.1 to 2.6 ms is what shares are of.
     let text = stdout(&run(&[&trace, "--function-name", step, "--index", "1"]));
     for line in [
-        "The GPU is idle for 70.0 % of 500.0 µs: ",
+        "The GPU is idle for 70.0 % of 500.0 µs. In 190.0 µs of that launched kernels had not begun",
         "Collectives take 150.0 µs (30.0 %), all of it exposed: no compute",
         "Of 500.0 µs of GPU work (launched within 400.0 µs): GPU busy with any work 30.0 %, compute 0.0 %",
     ] {

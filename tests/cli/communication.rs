@@ -283,7 +283,7 @@ fn no_collective_is_said_where_nothing_of_the_kind_is() {
     let shown = stdout(&possible);
     assert!(
         shown.starts_with(
-            "No kernel of a known collective ran during the window.\nThe GPU is idle for 66.7 % of 240.0 µs: "
+            "No kernel of a known collective ran during the window.\nThe GPU is idle for 66.7 % of 240.0 µs. In 148.0 µs of that launched kernels had not begun"
         ) && shown.contains("\n1 kernel (60.0 µs) is possibly"),
         "{shown}"
     );
@@ -328,7 +328,7 @@ fn real_traces_have_nothing_that_is_only_possibly_communication() {
 fn collectives_are_not_the_problem_only_where_all_is_known() {
     const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
     let work = |id: u32, name: &str, ts: u32, dur: u32| gpu("kernel", name, 7, ts, dur, &json!({"correlation": id}));
-    let known = vec![call(1, 0), work(1, REDUCE, 100, 10), call(2, 10), work(2, "gemm", 490, 10)];
+    let known = vec![call(1, 0), work(1, REDUCE, 100, 10), call(2, 450), work(2, "gemm", 490, 10)];
     let possible = [call(3, 20), work(3, "my_all_to_all_kernel(int*)", 200, 20)];
     let (idle, minor) = ("The GPU is idle for 9", "Collectives are not the problem: they take 10.0 µs (2.0 %).");
     let of = |events: &[String]| trace_of(events);
@@ -346,18 +346,22 @@ fn collectives_are_not_the_problem_only_where_all_is_known() {
 }
 
 /// Of 500 µs: what the GPU does, and what is said of the rest. It is idle for 60 µs where it computes for 430, which is more than the 10 µs of the all-reduce; for 10 µs
-/// of 500, less than that; beside an all-reduce of 100 µs the CPU is not the only one to look at; and without calls and other kernels nobody knows.
+/// of 500, less than that; beside an all-reduce of 100 µs the CPU is not the only one to look at; and without calls and other kernels nobody knows. Where the gemm was launched
+/// long before, or a copy runs in most of that time, the CPU is not the reason.
 #[test]
 fn what_is_said_of_an_idle_gpu_depends_on_what_collectives_cost() {
     let work = |name: &str, ts: u32, dur: u32, id: u32| gpu("kernel", name, 7, ts, dur, &json!({"correlation": id}));
-    let launched = |reduce: u32, gemm: u32| {
+    let at = |reduce: u32, gemm: u32, launch: u32| {
         [
             call(1, 0),
             work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, reduce, 1),
-            call(2, 10),
+            call(2, launch),
             work("gemm", 500 - gemm, gemm, 2),
         ]
     };
+    let launched = |reduce: u32, gemm: u32| at(reduce, gemm, 490 - gemm);
+    let copy = gpu("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 9, 50, 250, &json!({"correlation": 3}));
+    let copied = [&launched(10, 100)[..], &[copy]].concat();
     let alone = [work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, 10, 1), work("gemm", 499, 1, 2)];
     for (events, first) in [
         (&launched(10, 430)[..], "The GPU is idle for 12.0 % of 500.0 µs.\n"),
@@ -371,6 +375,11 @@ fn what_is_said_of_an_idle_gpu_depends_on_what_collectives_cost() {
             "The GPU is idle for 78.0 % of 500.0 µs: look at the CPU (launches, data loading), not at NCCL.\n",
         ),
         (&alone, "The GPU is idle for 97.8 % of 500.0 µs: "),
+        (
+            &at(10, 100, 100),
+            "The GPU is idle for 78.0 % of 500.0 µs. In 298.0 µs of that launched kernels had not begun: faster launches would not help.\n",
+        ),
+        (&copied, "The GPU is without a kernel for 78.0 % of 500.0 µs: copies run in 250.0 µs of that.\n"),
     ] {
         let said = text(events, &[]);
         assert!(said.starts_with(first), "{first}: {said}");

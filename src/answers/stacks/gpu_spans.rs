@@ -86,6 +86,20 @@ impl<'a> GpuSpans<'a> {
         by_gpu.into_iter().map(of_gpu).sum()
     }
 
+    /// For how long something was the case on a GPU while no kernel ran on it.
+    pub(super) fn idle_with(&self, of: impl Iterator<Item = (GpuId, Window)>) -> Ns {
+        let mut by_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
+        for (gpu, Window { start, end }) in of.filter(|(_, of)| of.start < of.end) {
+            by_gpu.entry(gpu).or_default().push((start, end - start));
+        }
+        let of_gpu = |(gpu, mut spans): (GpuId, Vec<(Ns, Ns)>)| {
+            spans.sort_unstable();
+            let (Window { start, end }, ran) = (self.on(gpu), self.all.of.get(&gpu)?.any());
+            Some(Busy::from_spans(spans).without(&ran, start, end))
+        };
+        by_gpu.into_iter().filter_map(of_gpu).sum()
+    }
+
     /// The span of a GPU; empty if it ran none of the work.
     pub(super) fn on(&self, gpu: GpuId) -> Window {
         self.of.get(&gpu).copied().unwrap_or(Window { start: Ns::ZERO, end: Ns::ZERO })

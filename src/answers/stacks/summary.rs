@@ -5,8 +5,12 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::gpu_spans::{GpuSpans, within_trace};
+use super::verdict::WORTH;
 use crate::answers::cost::Distribution;
-use crate::id::SliceId;
+use crate::attribution::launches;
+use crate::id::{GpuId, SliceId};
+use crate::names::calls::Work;
+use crate::names::category::CategoryKind;
 use crate::names::steps::GPU_ANNOTATION;
 use crate::store::Store;
 use crate::store::strings::StringId;
@@ -47,6 +51,14 @@ pub struct Summary {
     /// When collectives ran and no compute kernel did.
     #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed_ns: Ns,
+    /// When copies and fills ran and no kernel did; `None` where hardly any time is without a kernel.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub copies_ns: Option<Ns>,
+    /// The same of kernels that had been launched and had not begun.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub queued_ns: Option<Ns>,
     /// The kernel names with the most total time, among kernels launched in the window, or started in it if there is no `gpu_span`.
     #[cfg_attr(test, schemars(length(max = 5)))]
     pub top_kernels: Vec<KernelRow>,
@@ -90,6 +102,9 @@ impl Summary {
         ] {
             *sum += time;
         }
+        for (sum, time) in [(&mut self.copies_ns, other.copies_ns), (&mut self.queued_ns, other.queued_ns)] {
+            *sum = sum.zip(time).map(|(sum, time)| sum + time);
+        }
         self.top_kernels.clear();
         self.kernel_names_found = 0;
     }
@@ -113,12 +128,33 @@ impl Summary {
 /// Summarises a window, measured in these spans.
 pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> Summary {
     let mut summary = times(within_trace(store, window), spans);
+    if summary.share(summary.wall_ns - summary.busy_ns).is_some_and(|share| share >= WORTH) {
+        (summary.copies_ns, summary.queued_ns) =
+            (Some(spans.idle_with(copies(store))), Some(spans.idle_with(queued(store))));
+    }
     summary.gpu_annotation = summary.gpu_span.and_then(|work| annotation(store, window, work));
     let slices = &store.slices;
     let inside = store.kernels.iter().copied().filter(|kernel| spans.count(store, *kernel));
     let inside = inside.map(|kernel| (slices.name(kernel), slices.dur(kernel)));
     (summary.top_kernels, summary.kernel_names_found) = top_kernels(store, inside);
     summary
+}
+
+/// When copies and fills ran, by GPU.
+fn copies(store: &Store) -> impl Iterator<Item = (GpuId, Window)> {
+    let is_one = |slice: &SliceId| {
+        store.category_kind(*slice) == CategoryKind::Gpu && Work::of_slice(store.slice_name(*slice), false).is_some()
+    };
+    store.slices.ids().filter(is_one).map(|slice| (store.gpu_of(slice), store.slices.window(slice)))
+}
+
+/// From the end of the call that launches a kernel to the start of that, by GPU.
+fn queued(store: &Store) -> impl Iterator<Item = (GpuId, Window)> {
+    let launched = launches::for_work(store, store.kernels.clone()).kernels.into_iter();
+    launched.filter_map(|of| {
+        let window = Window { start: store.slices.window(of.call?).end, end: store.slices.ts(of.kernel) };
+        Some((store.gpu_of(of.kernel), window))
+    })
 }
 
 /// The GPU annotation that has the name of the window's slice and spans all of its work. Kineto projects an annotation onto the GPU: from the first

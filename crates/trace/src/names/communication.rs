@@ -108,10 +108,13 @@ pub fn computes(kernel: &str) -> bool {
     COMPUTE.iter().any(|part| lower.contains(part))
 }
 
-/// Whether the name of a kernel that no family has indicates a collective. All-reduces within a block or a warp do not count.
+/// Whether the name of a kernel that no family has indicates a collective. All-reduces within a block or a warp do not count, nor what XLA fuses
+/// (`loop_reduce_scatter_slice_fusion`): its collectives are calls of NCCL.
 pub fn own_name_says_collective(kernel: &str) -> bool {
     let own = own_name(kernel);
+    let is_of_xla = ["loop_", "input_"].iter().any(|prefix| own.starts_with(prefix)) && own.contains("fusion");
     says_collective(own)
+        && !is_of_xla
         && !SILENT.iter().any(|prefix| own.starts_with(prefix))
         && !words(own).iter().any(|word| ["block", "warp", "cta", "wave"].contains(&word.as_str()))
 }
@@ -182,6 +185,8 @@ mod tests {
             ("gemm_all_reduce_kernel", true, true),
             ("void mylib::ep_send_tokens<8>(int4*)", false, false),
             ("my_all_to_all<float>", false, true),
+            ("loop_reduce_scatter_slice_fusion_3", false, false),
+            ("my_all_reduce_fusion<float>", false, true),
             ("block_all_reduce_kernel(float*)", false, false),
             ("void copy_kernel<ncclDevKernelArgs>(ncclDevKernelArgs)", false, false),
             ("__amd_rocclr_copyBuffer", false, false),

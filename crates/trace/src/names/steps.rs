@@ -36,6 +36,9 @@ const STEP_FUNCTIONS: &[&str] = &[
     "_forward_raw",
 ];
 
+/// The last words of annotations that users number: `iteration 3`, `train_step_3`, `## step 3 ##`.
+const NUMBERED: &[&str] = &["step", "iteration", "iter"];
+
 /// Prefixes of annotations that libraries make around every call, not around steps.
 const NO_STEPS: &[&str] = &["nccl:", "gloo:", "c10d::", "record_param_comms", "DataLoader", "enumerate(DataLoader)"];
 
@@ -46,7 +49,7 @@ pub fn priority(name: &str, is_annotation: bool) -> Option<u8> {
     }
     // A Python frame is `file.py(line): function`.
     let function = name.rsplit_once("): ").map_or(name, |(_, function)| function);
-    if STEP_FUNCTIONS.contains(&function) || (is_annotation && is_batch(name)) {
+    if STEP_FUNCTIONS.contains(&function) || (is_annotation && (is_batch(name) || numbered(name).is_some())) {
         return Some(1);
     }
     (is_annotation && !NO_STEPS.iter().any(|prefix| name.starts_with(prefix))).then_some(2)
@@ -81,9 +84,24 @@ pub fn is_profiler(name: &str) -> bool {
     name.strip_prefix("PyTorch Profiler (").is_some_and(|rest| rest.ends_with(')'))
 }
 
-/// The number in a step's name: 12 for `ProfilerStep#12`.
+/// The number in a step's name: 12 for `ProfilerStep#12` and `iteration 12`.
 pub fn number(name: &str) -> Option<u64> {
-    name.strip_prefix(PROFILER_STEP)?.parse().ok()
+    match name.strip_prefix(PROFILER_STEP) {
+        Some(number) => number.parse().ok(),
+        None => numbered(name)?.1.parse().ok(),
+    }
+}
+
+/// What a user calls a step, and its number: `train_step` and 3 of `train_step_3`.
+fn numbered(name: &str) -> Option<(&str, &str)> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric();
+    let inner = name.trim_matches(|letter| !is_plain(letter));
+    let word = inner.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let number = &inner[word.len()..];
+    let word = word.trim_end_matches(|letter| !is_plain(letter));
+    let last = word.rsplit(|letter| !is_plain(letter)).next()?;
+    let is_step = !number.is_empty() && NUMBERED.iter().any(|step| last.eq_ignore_ascii_case(step));
+    is_step.then_some((word, number))
 }
 
 /// The mark of a step, without its number, file and line: `ProfilerStep#`, `execute_model`; of SGLang with what it runs and its batch, `step[DECODE bs=1]`, of vLLM
@@ -95,6 +113,9 @@ pub fn label(name: &str) -> Cow<'_, str> {
     }
     if let Some((_, batch)) = name.strip_prefix(TRTLLM_STEP).and_then(|step| step.split_once(": ")) {
         return Cow::Owned(format!("{TRTLLM_STEP}: {}", without_numbers(batch, |number| number == "0")));
+    }
+    if let Some((word, _)) = numbered(name).filter(|_| !name.starts_with(PROFILER_STEP)) {
+        return Cow::Borrowed(word);
     }
     if is_vllm_step(name) {
         return Cow::Owned(without_numbers(name, |number| number == "0"));
@@ -123,13 +144,21 @@ mod tests {
             ("sglang/srt/managers/tp_worker.py(447): forward_batch_generation", false, Some(1)),
             ("train_step", false, Some(1)),
             ("## forward ##", true, Some(2)),
+            ("iteration 3", true, Some(1)),
+            ("## Step 3 ##", true, Some(1)),
+            ("my/train_step_3", true, Some(1)),
+            // Neither numbered, nor a step, nor an annotation.
+            ("iteration", true, Some(2)),
+            ("timestep 3", true, Some(2)),
+            ("iteration 3", false, None),
             ("nccl:all_reduce", true, None),
             ("aten::add", false, None),
             ("a.py(1): my_train_step_helper", false, None),
         ] {
             assert_eq!(priority(name, is_annotation), want, "{name}");
         }
-        assert_eq!(["ProfilerStep#12", "ProfilerStep#", "step[DECODE bs=1]"].map(number), [Some(12), None, None]);
+        let names = ["ProfilerStep#12", "ProfilerStep#", "step[DECODE bs=1]", "## Step 3 ##"];
+        assert_eq!(names.map(number), [Some(12), None, None, Some(3)]);
     }
 
     #[test]
@@ -146,6 +175,7 @@ mod tests {
                 "[Executor] _forward_step",
             ),
             ("vllm/v1/worker/gpu_model_runner.py(3380): execute_model", "execute_model", "execute_model"),
+            ("## train step 3 ##", "train step", "train step"),
         ] {
             assert_eq!((&*label(name), kind(&label(name))), (of, of_kind));
         }

@@ -14,8 +14,8 @@ use crate::names::category::CategoryKind;
 use crate::parallel::in_parts;
 use crate::time::{Ns, Window};
 
-/// A call that ends later than the last start of anything by more than this many times what all starts span is not waited for: a call of ten minutes in a recording of
-/// milliseconds. In 24 real traces that is at most a 25th of the span.
+/// A call that ends later than the last start of anything by more than this many times what all starts span, and by more than [`APART`], is not waited for: a call of ten minutes in a
+/// recording of milliseconds. In 24 real traces that is at most a 25th of the span.
 const LONGEST: i64 = 10;
 
 /// The first start and the last ends of some slices, see [`super::Store::bounds`] and [`super::Store::span`]. Without slices, starts are after ends.
@@ -117,7 +117,7 @@ impl Extent {
         if starts == NOTHING {
             return self.bounds();
         }
-        let latest = starts.end + Ns(starts.duration().0.saturating_mul(LONGEST)).max(Ns(1));
+        let latest = starts.end + Ns(starts.duration().0.saturating_mul(LONGEST)).max(Ns(APART));
         let has_no_work = work_end == Ns::MIN;
         let end = if has_no_work || call_end <= latest { call_end.max(work_end) } else { work_end };
         Window { start: starts.start, end: end.max(starts.end).max(starts.start + Ns(1)) }

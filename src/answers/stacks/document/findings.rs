@@ -236,15 +236,28 @@ fn idle(report: &StackReport) -> Option<(Ns, f64)> {
     (is_known && share - lost >= most).then_some((idle, share))
 }
 
-/// `The GPU is idle for 87.7 % of 342.4 ms: look at the CPU (launches, data loading), not at NCCL.` Why it was idle is not measured here, a wait for another
-/// process looks alike; that no collective ran in that time is certain. `is_first`: whether what the share is of has not been named yet.
-fn is_idle(report: &StackReport, (_, share): (Ns, f64), is_first: bool) -> String {
+/// `The GPU is idle for 87.7 % of 342.4 ms: look at the CPU (launches, data loading), not at NCCL.` A wait for another process looks alike; that no collective ran in
+/// that time is certain. Where copies run in most of it, or launched kernels had not begun, the CPU is not the reason. `is_first`: whether what the share is of has not been named yet.
+fn is_idle(report: &StackReport, (idle, share): (Ns, f64), is_first: bool) -> String {
     let summary = &report.summary;
     let gpus = if summary.gpus == 1 { "The GPU is" } else { "The GPUs are" };
     let (another, whole) = match is_first {
         true => ("", format!(" of {}{}", duration(summary.wall_ns), on_gpus(summary))),
         false => ("another ", String::new()),
     };
+    let most = |of: Option<Ns>| of.filter(|of| *of + *of >= idle).map(duration);
+    if let Some(copies) = most(summary.copies_ns) {
+        return format!(
+            "{gpus} without a kernel for {another}{}{whole}: copies run in {copies} of that.",
+            percent(share)
+        );
+    }
+    if let Some(queued) = most(summary.queued_ns) {
+        return format!(
+            "{gpus} idle for {another}{}{whole}. In {queued} of that launched kernels had not begun: faster launches would not help.",
+            percent(share)
+        );
+    }
     let where_to = match summary.share(summary.exposed_ns) {
         _ if share < PACE => "",
         Some(exposed) if exposed >= NOTABLE => ": look at the CPU (launches, data loading) first",
@@ -387,9 +400,9 @@ fn idle_gpu(report: &StackReport, time: Ns) -> Finding {
     let has_collectives = report.summary.collectives_ns > Ns::ZERO;
     let advice = match has_calls {
         true if has_collectives => format!(
-            "ask `nccl-stacks ranks` with {traces}: its critical path names the CPU functions that the GPU waits for."
+            "ask `nccl-stacks ranks` with {traces}: its critical path names what the GPU waits for."
         ),
-        true => "ask `nccl-stacks sql` with the trace of one rank and `--query critical_path`, which names the CPU functions that the GPU waits for."
+        true => "ask `nccl-stacks sql` with the trace of one rank and `--query critical_path`, which names what the GPU waits for."
             .to_owned(),
         false => "record with ProfilerActivity.CPU, so that one sees what the CPU does meanwhile.".to_owned(),
     };
