@@ -114,7 +114,8 @@ impl RecordedGroups {
             if is_cut && status.last_enqueued.is_none() {
                 continue;
             }
-            if let Some(rank) = status.rank {
+            // That a rank timed out or failed says nothing of what it did.
+            if let Some(rank) = status.rank.filter(|_| !status.is_end()) {
                 *ranks.entry(rank.0).or_default() += usize::from(is_cut);
             }
             let member_of = (status.source, status.communicator, status.rank, status.place);
@@ -136,7 +137,9 @@ impl RecordedGroups {
             }
         }
         // The watchdog does not say which ranks the group of the whole job has: all up to the last that is seen.
-        let last = ranks.keys().next_back().copied().filter(|last| *last < MOST_RANKS);
+        let ended =
+            records.rank_status.iter().filter(|status| status.is_end()).filter_map(|status| Some(status.rank?.0));
+        let last = ended.chain(ranks.keys().copied()).max().filter(|last| *last < MOST_RANKS);
         for ((_, number), group) in found.iter_mut().filter(|((source, _), _)| *source == Source::WATCHDOG) {
             let description = communicators.get(Some(*number)).and_then(|of| of.description.as_deref());
             if description == Some(WHOLE) && group.is_global && group.name.ranks.is_empty() {

@@ -120,6 +120,21 @@ fn all_forms_say_who_is_waited_for() {
     }
 }
 
+/// A rank that failed is said first. It is no culprit by that, nor has it records: what others wait for is found as without it.
+#[test]
+fn ranks_that_failed_are_said_first() {
+    let before = |rank: u32| format!("[rank{rank}]:");
+    let waiting: String = [0, 1, 3].map(|rank| waits(&before(rank), "0(default_pg)", rank, 808)).concat();
+    let memory = "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.35 GiB.\n";
+    let report = judged(&[("train.log", waiting.clone() + memory)]);
+    let without = judged(&[("train.log", waiting)]);
+    let failed = "Rank 2 failed: torch.OutOfMemoryError: CUDA out of memory. ";
+    assert_eq!(verdict(&report), failed.to_owned() + &verdict(&without));
+    assert!(verdict(&without).ends_with("There are no records of rank 2, which may be what they wait for."));
+    let alone = judged(&[("train.log", memory.to_owned())]);
+    assert_eq!((alone.outcome, verdict(&alone).as_str()), (Outcome::Unclear, failed.trim_end()));
+}
+
 /// The table has the operation in which a rank waits, not the last that it enqueued.
 #[test]
 fn a_rank_waits_in_its_oldest_operation() {

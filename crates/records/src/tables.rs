@@ -89,6 +89,15 @@ pub struct RankStatus {
     pub is_cut: bool,
     /// Whether one of its collectives timed out; of the process as a whole.
     pub has_timed_out: bool,
+    /// How it failed; of the process as a whole.
+    pub failure: Option<String>,
+}
+
+impl RankStatus {
+    /// Whether it says how a rank ended, and not how far it got.
+    pub fn is_end(&self) -> bool {
+        self.has_timed_out || self.failure.is_some()
+    }
 }
 
 /// How far a rank has made a communicator, where a log says so.

@@ -6,13 +6,13 @@ use super::finding::Finding;
 use super::graph::{Graph, PROCESSES, Rank};
 use super::waits::{Part, Waits};
 use super::{
-    Evidence, EvidenceKind, HangReport, HungGroup, NcclWarning, OpenGroup, Outcome, Standstill, matrix, paths,
-    processes, shows_what_is_open, warnings,
+    Evidence, EvidenceKind, FailedRank, HangReport, HungGroup, NcclWarning, OpenGroup, Outcome, Standstill, matrix,
+    paths, processes, shows_what_is_open, warnings,
 };
 use crate::answers::recording;
 use crate::operation::{Operation, Source, State};
 use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups};
-use crate::records::Records;
+use crate::records::{RankStatus, Records};
 use crate::time::Ns;
 
 /// Combines what the groups show.
@@ -102,7 +102,11 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     let by_process: BTreeSet<u32> = global.flat_map(|group| group.members.keys()).copied().collect();
     let timed_out = records.rank_status.iter().filter(|status| status.has_timed_out);
     let timed_out: BTreeSet<u32> = timed_out.filter_map(|status| Some(status.rank?.0)).collect();
-    let has_timed_out = records.operations.iter().any(|of| of.source == Source::WATCHDOG) || !timed_out.is_empty();
+    let failed = |status: &RankStatus| Some(FailedRank { rank: status.rank?.0, what: status.failure.clone()? });
+    let failed_ranks: Vec<FailedRank> = records.rank_status.iter().filter_map(failed).collect();
+    let has_timed_out = !failed_ranks.is_empty()
+        || records.operations.iter().any(|of| of.source == Source::WATCHDOG)
+        || !timed_out.is_empty();
     let examined = || records.operations.iter().filter(|operation| !operation.did_not_run);
     HangReport {
         run: None,
@@ -142,6 +146,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         call_path_count: examined().filter(|operation| operation.recorded_path.is_some()).count(),
         group_count,
         sources: titles.into_iter().collect(),
+        failed_ranks,
         timed_out_ranks: timed_out.iter().copied().collect(),
         losses,
         failed_calls,

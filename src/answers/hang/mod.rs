@@ -143,6 +143,8 @@ pub struct HangReport {
     /// Of an outcome without what is open, or without any group: the titles of the sources.
     #[serde(skip)]
     pub sources: Vec<&'static str>,
+    /// The ranks that failed otherwise than by a timeout, as the log says so: others may wait for them.
+    pub failed_ranks: Vec<FailedRank>,
     /// The ranks of which a collective timed out, so that the job does not run.
     #[serde(skip)]
     pub timed_out_ranks: Vec<u32>,
@@ -150,6 +152,16 @@ pub struct HangReport {
     pub losses: Vec<Loss>,
     /// The NCCL calls that failed. Their operations did not run, so their ranks do not wait in them.
     pub failed_calls: Vec<FailedCalls>,
+}
+
+/// A rank that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FailedRank {
+    /// The rank.
+    pub rank: u32,
+    /// What the log says: an error or a signal.
+    pub what: String,
 }
 
 /// A group in which ranks wait for others, or have done less than others.
@@ -354,7 +366,10 @@ impl HangReport {
     pub fn is_empty(&self) -> bool {
         let has_processes =
             !self.processes.is_empty() || self.processes_without_ranks.is_some() || !self.warnings.is_empty();
-        let has_nothing = self.losses.is_empty() && self.failed_calls.is_empty() && self.timed_out_ranks.is_empty();
+        let has_nothing = self.losses.is_empty()
+            && self.failed_calls.is_empty()
+            && self.timed_out_ranks.is_empty()
+            && self.failed_ranks.is_empty();
         self.group_count == 0 && has_nothing && !has_processes
     }
 }

@@ -5,8 +5,9 @@
 //! Its `commId` is a hash of the unique id, as Megatrace has it, and not the `commHash` of NCCL's plugins. Children of another
 //! communicator have none: they are named after that one. Times are in seconds at most, in an unknown time zone: none is used.
 //!
-//! A job's log has more than that: NCCL's warnings (`warnings`), and what PyTorch's watchdog prints (`watchdog`).
+//! A job's log has more than that: NCCL's warnings (`warnings`), what PyTorch's watchdog prints (`watchdog`), and which ranks failed (`failures`).
 
+mod failures;
 mod line;
 pub(super) mod making;
 mod warnings;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use self::failures::Failures;
 use self::line::{Call, Found, Line, Message, Origin};
 use self::warnings::Warnings;
 use self::watchdog::Watchdog;
@@ -62,7 +64,7 @@ fn sniff(head: &[u8]) -> bool {
 fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     let Reading { bytes, file, records, keep, .. } = reading;
     let mut log = Log { keep: *keep, ..Log::default() };
-    let (mut warnings, mut watchdog) = (Warnings::default(), Watchdog::default());
+    let (mut warnings, mut watchdog, mut failures) = (Warnings::default(), Watchdog::default(), Failures::default());
     let too_long = lines::for_each(*bytes, |text, mut offset| {
         let mut rest = text;
         while !rest.is_empty() {
@@ -70,7 +72,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
             let end = line::second_mark(rest).and_then(|mark| log.beginning(&rest[..mark]));
             let (text, more) = rest.split_at(end.unwrap_or(rest.len()));
             match line::parse(text) {
-                None => {}
+                None => failures.line(text),
                 Some(Found::Line(line)) => match log.line(&line) {
                     Taken::Whole => {}
                     Taken::Part => file.repair("calls whose lines are cut", Some(offset)),
@@ -79,7 +81,10 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
                 Some(Found::Warning(process, device, text)) => {
                     warnings.add(&String::from_utf8_lossy(process), device, text, offset);
                 }
-                Some(Found::Other) => watchdog.line(text),
+                Some(Found::Other) => {
+                    watchdog.line(text);
+                    failures.line(text);
+                }
             }
             offset += text.len() as u64;
             if !more.is_empty() {
@@ -89,10 +94,10 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         }
     });
     // A job's log has what its ranks print, the watchdog's lines among them.
-    if log.is_empty() && warnings.lines == 0 && watchdog.lines > 0 {
+    if log.is_empty() && warnings.lines == 0 && watchdog.lines + failures.count() > 0 {
         file.source = Some(Source::WATCHDOG);
     }
-    file.records = log.calls + watchdog.lines + warnings.lines;
+    file.records = log.calls + watchdog.lines + warnings.lines + failures.count();
     file.skip_several("warnings of NCCL beyond the first 1,000", warnings.left_out.0, warnings.left_out.1);
     if log.without_init > 0 {
         let n = log.without_init;
@@ -101,6 +106,8 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         ));
     }
     log.finish(records);
+    let (timed_out, first) = watchdog.timed_out();
+    failures.finish(&timed_out, first, records);
     watchdog.finish(records, file);
     records.warnings.extend(warnings.all);
     file.skip_several("ends of lines that are too long", too_long?, None);

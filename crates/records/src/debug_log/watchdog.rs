@@ -30,7 +30,7 @@ const ANOTHER: Ns = Ns(60_000_000_000);
 const LAUNCHED: i64 = 1024;
 
 #[derive(Debug, PartialEq, Eq, Clone, PartialOrd, Ord)]
-struct Group {
+pub(super) struct Group {
     name: String,
     description: Option<String>,
     /// Whether the name is the same on all ranks. Before PyTorch 2.4 each process numbers its groups.
@@ -38,8 +38,8 @@ struct Group {
 }
 
 #[derive(Debug, PartialEq, Eq, Clone, PartialOrd, Ord)]
-struct Whose {
-    rank: Option<u32>,
+pub(super) struct Whose {
+    pub(super) rank: Option<u32>,
     place: Option<u32>,
     /// `None` where the line has none.
     group: Option<Group>,
@@ -243,11 +243,15 @@ impl Watchdog {
         }
     }
 
-    /// Notes which ranks timed out, by their own lines or others'.
+    /// Which ranks timed out, by their own lines or others', and when the first one did.
+    pub(super) fn timed_out(&self) -> (BTreeSet<u32>, Option<Ns>) {
+        let rank = |line: &Line| line.timed_out.or(line.whose.rank.filter(|_| line.timeout.is_some()));
+        let first = self.all.iter().filter(|line| rank(line).is_some()).filter_map(|line| line.time).min();
+        (self.all.iter().filter_map(rank).collect(), first)
+    }
+
     fn note_timed_out(&self, records: &mut Records) {
-        let own = |line: &Line| line.whose.rank.filter(|_| line.timeout.is_some());
-        let all: BTreeSet<u32> = self.all.iter().filter_map(|line| line.timed_out.or_else(|| own(line))).collect();
-        records.rank_status.extend(all.into_iter().map(|rank| RankStatus {
+        records.rank_status.extend(self.timed_out().0.into_iter().map(|rank| RankStatus {
             source: Source::WATCHDOG,
             rank: Some(RankId(rank)),
             has_timed_out: true,
@@ -348,7 +352,7 @@ fn timed_out(text: &str, own: Option<u32>) -> Option<u32> {
 }
 
 /// When a line was written: `[E626 06:24:44.903881911 …`, a letter, the month and the day. The year is not there.
-fn time(text: &str) -> Option<Ns> {
+pub(super) fn time(text: &str) -> Option<Ns> {
     let of = |rest: &str| {
         let (day, rest) = rest.split_once(' ')?;
         let (month, day) = day.split_at_checked(day.len().checked_sub(2)?)?;
@@ -368,7 +372,7 @@ fn communicator(group: &Option<Group>) -> Communicator {
 }
 
 /// Whose line it is; `None` if it names no rank.
-fn whose(text: &str) -> Option<Whose> {
+pub(super) fn whose(text: &str) -> Option<Whose> {
     // A launcher may put its own rank before it.
     let before = text.split_once("Rank ").map_or(text, |(before, _)| before);
     let mut of_job = before.rsplit("[rank").filter_map(|rest| rest.split_once(']')?.0.parse::<u32>().ok());
@@ -436,7 +440,7 @@ fn reached(text: &str) -> Option<Reached> {
 }
 
 /// The number after a word, and what follows it.
-fn number_after<'t>(text: &'t str, word: &str) -> Option<(i64, &'t str)> {
+pub(super) fn number_after<'t>(text: &'t str, word: &str) -> Option<(i64, &'t str)> {
     let rest = text.split_once(word)?.1;
     let end = rest.char_indices().find(|(at, letter)| !(letter.is_ascii_digit() || *at == 0 && *letter == '-'));
     let (digits, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));

@@ -7,7 +7,7 @@ use super::words;
 use super::words::{capital, has, operation, sentence};
 use crate::answers::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome, Still};
 use crate::answers::recording::words::{all_failed, lacks};
-use crate::document::format::{duration, ranks};
+use crate::document::format::{duration, ranks, visible};
 use crate::names::collectives::Collective;
 use crate::operation::Source;
 
@@ -55,6 +55,11 @@ pub(crate) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
         }
         (_, Some(first)) => format!("{judged} {}", words::warned(first)),
         _ => judged,
+    };
+    let judged = match failed(report) {
+        Some(failed) if report.group_count == 0 && report.timed_out_ranks.is_empty() => failed,
+        Some(failed) => format!("{failed} {judged}"),
+        None => judged,
     };
     let beside = all_failed(&report.failed_calls).into_iter().chain(lacks(&report.losses));
     report.run.clone().into_iter().chain([judged]).chain(beside)
@@ -253,6 +258,22 @@ fn standstill(report: &HangReport) -> String {
 /// What ranks called differently, in the first group.
 fn first_difference(report: &HangReport) -> Option<String> {
     words::difference(report.differing.first()?)
+}
+
+/// `Rank 2 failed: torch.OutOfMemoryError: CUDA out of memory.` Ranks that failed alike are named together.
+fn failed(report: &HangReport) -> Option<String> {
+    let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
+    for of in &report.failed_ranks {
+        match alike.iter_mut().find(|(what, _)| *what == of.what) {
+            Some((_, all)) => all.push(of.rank),
+            None => alike.push((&of.what, vec![of.rank])),
+        }
+    }
+    let several = alike.len().saturating_sub(GROUPS);
+    let each =
+        alike.iter().take(GROUPS).map(|(what, all)| format!("{} failed: {}.", capital(&ranks(all)), visible(what)));
+    let more = (several > 0).then(|| format!("So did others, with {several} more errors."));
+    (!alike.is_empty()).then(|| each.chain(more).collect::<Vec<_>>().join(" "))
 }
 
 /// A timeout in a group that nothing names.

@@ -1,0 +1,218 @@
+//! What a job's log says of ranks that failed: what Python raises (`[rank2]: torch.OutOfMemoryError: …`), errors of CUDA that end PyTorch's watchdog, a watchdog that
+//! is stuck, and torchrun's first failure. The others wait for such a rank.
+//!
+//! A rank that timed out ends, too, and so do those whose peers have ended: what follows from that is no failure.
+
+use std::collections::BTreeSet;
+
+use super::super::tables::{RankStatus, Records};
+use super::super::text::contains;
+use super::watchdog::{number_after, time, whose};
+use crate::operation::Source;
+use nccl_stacks_trace::id::RankId;
+use nccl_stacks_trace::time::Ns;
+
+/// The longest text of a failure.
+const LONGEST: usize = 160;
+
+/// A damaged log may name any rank.
+const MOST: usize = 1 << 12;
+
+/// So many lines after its heading torchrun says which rank failed first.
+const BLOCK: usize = 12;
+
+/// What says that others have ended, or that the time is over.
+const FOLLOWS: [&str; 9] = [
+    "timeout",
+    "timed out",
+    "Timeout",
+    "closed by peer",
+    "reset by peer",
+    "Broken pipe",
+    "DistBackendError",
+    "DistNetworkError",
+    "SignalException",
+];
+
+#[derive(Debug, PartialEq, Eq)]
+struct Failure {
+    rank: u32,
+    what: String,
+    time: Option<Ns>,
+    /// Whether a process ends so that is told to end, or whose watchdog ends it.
+    may_follow: bool,
+}
+
+/// What torchrun's block has said so far.
+#[derive(Default)]
+struct Block {
+    lines: usize,
+    rank: Option<u32>,
+    time: Option<Ns>,
+    exit_code: Option<i64>,
+}
+
+#[derive(Default)]
+pub(super) struct Failures {
+    all: Vec<Failure>,
+    block: Option<Block>,
+}
+
+impl Failures {
+    pub(super) fn count(&self) -> u64 {
+        self.all.len() as u64
+    }
+
+    pub(super) fn line(&mut self, line: &[u8]) {
+        if let Some(mut block) = self.block.take() {
+            let is_over = self.all.len() >= MOST || block.lines == BLOCK;
+            match block.line(&String::from_utf8_lossy(line)) {
+                Some(failure) => self.add(failure),
+                None => self.block = Some(block).filter(|_| !is_over),
+            }
+        }
+        if contains(line, "Root Cause (first observed failure):") {
+            self.block = Some(Block::default());
+        }
+        let has_error = contains(line, "Error: ") || contains(line, "Cuda failure ") || contains(line, "CUDA error: ");
+        if self.all.len() < MOST && (has_error || contains(line, "watchdog got stuck for ")) {
+            failure(&String::from_utf8_lossy(line)).into_iter().for_each(|failure| self.add(failure));
+        }
+    }
+
+    /// Adds the first failure of a rank.
+    fn add(&mut self, failure: Failure) {
+        if !self.all.iter().any(|known| known.rank == failure.rank) {
+            self.all.push(failure);
+        }
+    }
+
+    /// Adds the failures of ranks that did not time out themselves. `first` is when the first one did.
+    pub(super) fn finish(self, timed_out: &BTreeSet<u32>, first: Option<Ns>, records: &mut Records) {
+        let is_first = |of: &Failure| of.time.zip(first).is_some_and(|(time, first)| time < first);
+        let is_own = |of: &Failure| is_first(of) || !timed_out.contains(&of.rank) && !of.may_follow;
+        records.rank_status.extend(self.all.into_iter().filter(is_own).map(|of| RankStatus {
+            source: Source::WATCHDOG,
+            rank: Some(RankId(of.rank)),
+            failure: Some(of.what),
+            ..RankStatus::default()
+        }));
+    }
+}
+
+impl Block {
+    /// Takes a line: the failure, once all is known.
+    fn line(&mut self, line: &str) -> Option<Failure> {
+        self.lines += 1;
+        let value = |key: &str| Some(line.split_once(key)?.1.trim_start().strip_prefix(": ")?.trim());
+        if let Some((rank, _)) = value("rank").and_then(|rest| number_after(rest, "")) {
+            self.rank = u32::try_from(rank).ok();
+        }
+        self.time = self.time.or_else(|| value("time").and_then(time_of_block));
+        self.exit_code = self.exit_code.or_else(|| value("exitcode").and_then(|rest| Some(number_after(rest, "")?.0)));
+        let (rank, code, said) = (self.rank?, self.exit_code?, value("traceback")?);
+        let what = match said.split_once(" received by") {
+            Some((signal, _)) => signal.to_owned(),
+            None => format!("exit code {code}"),
+        };
+        Some(Failure { rank, what, time: self.time, may_follow: matches!(code, -6 | -15) })
+    }
+}
+
+/// `2025-06-26_06:14:03`, as the watchdog's times.
+fn time_of_block(text: &str) -> Option<Ns> {
+    let (day, clock) = text.split_once('_')?;
+    let mut parts = day.split('-').skip(1);
+    time(&format!("[E{}{} {clock}.0", parts.next()?, parts.next()?))
+}
+
+fn failure(text: &str) -> Option<Failure> {
+    if FOLLOWS.iter().any(|word| text.contains(word)) {
+        return None;
+    }
+    let (what, rank) = match text.split_once("terminated with exception: ") {
+        Some((_, what)) => (what, whose(text)?.rank?),
+        None if text.contains("watchdog got stuck for ") => {
+            let at = text.find("watchdog got stuck for ")?;
+            (text[at..].split(" without").next()?, whose(text)?.rank?)
+        }
+        None => {
+            let (rank, what) = number_after(text, "[rank")?;
+            let what = what.strip_prefix("]:")?.trim_start();
+            let class = what.split_once(": ").map(|(class, _)| class);
+            let is_class = class.is_some_and(|class| {
+                class.ends_with("Error") && class.chars().all(|of| of.is_alphanumeric() || of == '.' || of == '_')
+            });
+            if !(is_class || what.starts_with("Cuda failure ")) {
+                return None;
+            }
+            (what, u32::try_from(rank).ok()?)
+        }
+    };
+    let what = what.replace("e.g. ", "");
+    let what = what.split(". ").next().unwrap_or_default().trim_end_matches('.');
+    Some(Failure { rank, what: what.chars().take(LONGEST).collect(), time: time(text), may_follow: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ranks that failed, with what, of some lines; rank 3 has timed out at 06:24:44.
+    fn failed(text: &str) -> Vec<(u32, String)> {
+        let mut failures = Failures::default();
+        text.lines().for_each(|line| failures.line(line.as_bytes()));
+        let mut records = Records::default();
+        failures.finish(&BTreeSet::from([3]), time("[E626 06:24:44.9 x]"), &mut records);
+        records.rank_status.into_iter().map(|of| (of.rank.unwrap().0, of.failure.unwrap())).collect()
+    }
+
+    #[test]
+    fn ranks_that_failed_are_those_that_did_not_follow() {
+        let block = |rank: u32, code: i64, clock: &str| {
+            format!(
+                "Root Cause (first observed failure):\n[0]:\n  time      : 2025-06-26_{clock}\n  host      : n1\n  rank      : {rank} (local_rank: 0)\n  \
+                 exitcode  : {code} (pid: 7)\n  error_file: <N/A>\n  traceback : Signal {} (SIG) received by PID 7\n",
+                -code
+            )
+        };
+        let of_watchdog = |rank: u32, what: &str| {
+            format!("[rank{rank}]:[E626 06:14:34.2 ProcessGroupNCCL.cpp:1515] [PG 0 (default_pg) Rank {rank}] {what}\n")
+        };
+        let ended = "Process group watchdog thread terminated with exception: ";
+        for (text, wanted) in [
+            (
+                of_watchdog(2, &format!("{ended}CUDA error: an illegal access")),
+                Some((2, "CUDA error: an illegal access")),
+            ),
+            (
+                "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4 GiB.\n".to_owned(),
+                Some((2, "torch.OutOfMemoryError: CUDA out of memory")),
+            ),
+            ("[rank2]: Cuda failure 2 'out of memory'\n".to_owned(), Some((2, "Cuda failure 2 'out of memory'"))),
+            (
+                of_watchdog(2, "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress"),
+                Some((2, "watchdog got stuck for 480 seconds")),
+            ),
+            (block(2, -9, "06:14:03"), Some((2, "Signal 9 (SIG)"))),
+            // An abort before any timeout is nobody else's.
+            (block(2, -6, "06:14:03"), Some((2, "Signal 6 (SIG)"))),
+            (block(2, -6, "06:24:50"), None),
+            (block(3, -6, "06:24:50"), None),
+            ("[rank3]: ValueError: x\n".to_owned(), None),
+            (
+                of_watchdog(2, &format!("{ended}[Rank 2] Watchdog caught collective operation timeout: CUDA error: x")),
+                None,
+            ),
+            (
+                "[rank2]: torch.distributed.DistBackendError: NCCL error in: a.cpp, remote process exited\n".to_owned(),
+                None,
+            ),
+            ("[rank2]: RuntimeError: [../gloo/pair.cc:534] Connection closed by peer\n".to_owned(), None),
+            ("[rank2]: the Error: none\n".to_owned(), None),
+        ] {
+            let found = failed(&text);
+            assert_eq!(found.first().map(|(rank, what)| (*rank, what.as_str())), wanted, "{text}");
+        }
+    }
+}
