@@ -77,8 +77,11 @@ impl RecordedGroups {
         let mut found: BTreeMap<(Source, usize), RecordedGroup> = BTreeMap::new();
         let mut ranks: BTreeMap<u32, usize> = BTreeMap::new();
         // A dump that breaks off has lost what its rank did last, and would make it look as if the rank had not done it.
-        let is_cut = |file: Option<&u32>| {
-            file.and_then(|file| records.files.get(*file as usize)).is_some_and(|file| file.is_cut)
+        let of_file = |file: Option<&u32>| file.and_then(|file| records.files.get(*file as usize));
+        let is_cut = |file: Option<&u32>| of_file(file).is_some_and(|file| file.is_cut);
+        // One that is older makes it look so as well.
+        let is_older = |file: Option<&u32>, rank: Option<RankId>| {
+            of_file(file).zip(rank).is_some_and(|(file, rank)| file.older_than.contains(&rank.0))
         };
         // The same of one rank in a log of several.
         let cut: BTreeSet<Cut> = records
@@ -89,7 +92,8 @@ impl RecordedGroups {
             .collect();
         let known = (&communicators, &processes, &cut);
         for (at, operation) in records.operations.iter().enumerate() {
-            if is_cut(records.file_of.get(at)) {
+            let file = records.file_of.get(at);
+            if is_cut(file) || is_older(file, operation.rank) {
                 continue;
             }
             if let Some(rank) = operation.rank {
@@ -111,11 +115,12 @@ impl RecordedGroups {
         for (at, status) in records.rank_status.iter().enumerate() {
             // What a dump says of its groups is before its operations: it is whole where these are cut off.
             let is_cut = is_cut(Some(&status.file));
-            if is_cut && status.last_enqueued.is_none() {
+            if is_cut && status.last_enqueued.is_none() || is_older(Some(&status.file), status.rank) {
                 continue;
             }
-            // That a rank timed out or failed says nothing of what it did.
-            if let Some(rank) = status.rank.filter(|_| !status.is_end()) {
+            // That a rank timed out or failed says nothing of what it did, nor does a dump without groups and operations.
+            let says = !status.is_end() && (status.source != Source::FLIGHT_RECORDER || status.communicator.is_some());
+            if let Some(rank) = status.rank.filter(|_| says) {
                 *ranks.entry(rank.0).or_default() += usize::from(is_cut);
             }
             let member_of = (status.source, status.communicator, status.rank, status.place);
@@ -143,10 +148,20 @@ impl RecordedGroups {
         for ((_, number), group) in found.iter_mut().filter(|((source, _), _)| *source == Source::WATCHDOG) {
             let description = communicators.get(Some(*number)).and_then(|of| of.description.as_deref());
             if description == Some(WHOLE) && group.is_global && group.name.ranks.is_empty() {
-                group.name.ranks = last.map_or(Vec::new(), |last| (0..=last).collect());
+                let size = group.size_by_elements(records).and_then(|size| u32::try_from(size).ok());
+                group.name.ranks = last.map_or(Vec::new(), |last| (0..size.unwrap_or(0).max(last + 1)).collect());
             }
         }
         let mut all: Vec<RecordedGroup> = found.into_values().collect();
+        // A group has a name for all of its backends.
+        let backend = |group: &RecordedGroup| communicators.get(Some(group.position)).and_then(|of| of.backend);
+        let others: BTreeSet<String> =
+            all.iter().filter(|group| backend(group).is_none()).map(|group| group.name.group.clone()).collect();
+        for group in all.iter_mut().filter(|group| others.contains(&group.name.group)) {
+            if let Some(backend) = backend(group) {
+                group.name.group += &format!(" ({backend})");
+            }
+        }
         for member in all.iter_mut().flat_map(|group| group.members.values_mut()) {
             member.collectives.sort_by_key(|at| records.operations[*at].sequence);
         }
@@ -213,6 +228,15 @@ impl RecordedGroup {
     /// The members without records.
     pub(crate) fn unknown(&self) -> Vec<u32> {
         self.name.ranks.iter().copied().filter(|rank| !self.members.contains_key(rank)).collect()
+    }
+
+    /// How many ranks it has by the elements of its collectives, of which all say the same.
+    pub(crate) fn size_by_elements(&self, records: &Records) -> Option<u64> {
+        let operations = self.members.values().flat_map(|member| &member.collectives);
+        let sizes: BTreeSet<u64> =
+            operations.filter_map(|at| Some(records.operations[*at].gathered()?.1)).take(MOST_RANKS as usize).collect();
+        let is_size = |size: &u64| (self.members.len() as u64..u64::from(MOST_RANKS)).contains(size);
+        sizes.first().copied().filter(|size| sizes.len() == 1 && is_size(size))
     }
 
     /// Whether some of its ranks send or receive. Then numbers that count all calls differ between those that do and the others.

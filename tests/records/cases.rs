@@ -66,7 +66,7 @@ const HANG: &[Right] = &[
     ("h29b", 4, "The job hangs on rank 2: "),
     ("h30", 4, "The job hangs on rank 2: "),
     ("h31", 0, "There are no records of ranks 8-15"),
-    ("h32", 4, "The job hangs on rank 2: "),
+    ("h32", 0, "There are no records of rank 2"),
     ("h33", 4, "The job hangs on rank 1: "),
     ("h34", 4, "The job hangs on rank 1: "),
     ("h35_", 4, "rank 4 waits for rank 5, which left no records: look there first"),

@@ -48,7 +48,7 @@ fn entry(at: usize, (group, name, sequence, state): &Op) -> Value {
     })
 }
 
-/// A dump of a rank in the groups of `WORLD` that it is in.
+/// A dump of a rank in the groups of `WORLD` that it is in. Without operations its status says that there were none.
 pub(crate) fn dump(rank: u32, operations: &[Op]) -> Value {
     let groups = WORLD.iter().filter(|(.., ranks)| ranks.contains(&rank));
     let config: serde_json::Map<String, Value> = groups
@@ -57,7 +57,10 @@ pub(crate) fn dump(rank: u32, operations: &[Op]) -> Value {
         })
         .collect();
     let entries: Vec<Value> = operations.iter().enumerate().map(|(at, of)| entry(at, of)).collect();
-    json!({"version": "2.10", "rank": rank, "pg_config": config, "entries": entries})
+    let none = json!({"last_enqueued_collective": -1, "last_started_collective": -1, "last_completed_collective": -1});
+    let of_none = (0..config.len()).filter(|_| operations.is_empty()).map(|id| (id.to_string(), none.clone()));
+    let status: serde_json::Map<String, Value> = of_none.collect();
+    json!({"version": "2.10", "rank": rank, "pg_config": config, "pg_status": status, "entries": entries})
 }
 
 pub(crate) fn of_dumps(dumps: &[Value]) -> HangReport {

@@ -6,6 +6,7 @@ use nccl_stacks::answers::OnPage;
 use nccl_stacks::answers::hang::document::HangAnswer;
 use nccl_stacks::answers::hang::{CellState, EvidenceKind, HangReport, Outcome};
 use nccl_stacks::document::{Answer, Form, Screen};
+use nccl_stacks::records::Keep;
 use serde_json::{Value, json};
 
 use crate::records::hang::{Op, dump, judged, of_all, of_dumps, shows};
@@ -48,7 +49,7 @@ fn dumps_of_many_ranks_are_compared_in_time() {
         let (number, state) = if rank == 0 { (i64::from(RANKS), "started") } else { (i64::from(rank), "completed") };
         json!({"version": "2.10", "rank": rank, "pg_config": {"0": {"name": "0", "desc": "all", "ranks": members}},
             "entries": [{"record_id": 0, "process_group": ["0", "all"], "collective_seq_id": number, "profiling_name":
-            "nccl:all_reduce", "time_created_ns": 1, "state": state, "input_sizes": [[8]], "output_sizes": [[8]]}]})
+            "nccl:broadcast", "time_created_ns": 1, "state": state, "input_sizes": [[8]], "output_sizes": [[8]]}]})
     };
     let names: Vec<String> = members.iter().map(|rank| format!("dump{rank:05}")).collect();
     let files: Vec<(&str, String)> =
@@ -71,7 +72,7 @@ fn groups_that_wait_for_many_groups_take_time_by_their_number() {
         let entries: Vec<Value> = (0..2 * GROUPS)
             .filter(|at| at % 2 == rank as usize)
             .map(|at| {
-                json!({"record_id": at, "process_group": [at.to_string(), "g"], "collective_seq_id": 1, "profiling_name":
+                json!({"record_id": at / 2, "process_group": [at.to_string(), "g"], "collective_seq_id": 1, "profiling_name":
                 "nccl:all_reduce", "time_created_ns": at, "state": "started", "input_sizes": [[8]], "output_sizes": [[8]]})
             })
             .collect();
@@ -232,6 +233,155 @@ fn the_path_is_compared_with_that_of_the_rank_most_alike() {
     };
     assert_eq!(with_last(&[2, 2]), (2, 1, None));
     assert_eq!(with_last(&[1, 1]), (2, 0, None));
+}
+
+/// Four ranks have enqueued 41 and more. Of the ring of rank 2 the first entries may be overwritten, and its status may say what has ended.
+#[test]
+fn what_a_full_ring_has_lost_is_unknown() {
+    let waits: &[Op] = &[("0", "all_reduce", 40, "completed"), ("0", "all_reduce", 41, "started")];
+    let ahead: &[Op] = &[("0", "all_reduce", 51, "scheduled"), ("0", "all_reduce", 52, "scheduled")];
+    for (first, ended, outcome, culprits, cell) in [
+        (11, Some(40), Outcome::Unclear, &[][..], (CellState::Waiting, Some(41))),
+        (11, None, Outcome::Unclear, &[], (CellState::Enqueued, Some(51))),
+        // Somewhere from 40 on.
+        (11, Some(39), Outcome::Unclear, &[], (CellState::Enqueued, Some(51))),
+        (11, Some(50), Outcome::Hung, &[0, 1, 3], (CellState::Waiting, Some(51))),
+        (0, None, Outcome::Hung, &[0, 1, 3], (CellState::Waiting, Some(51))),
+    ] {
+        let mut of_2 = dump(2, ahead);
+        for (entry, at) in of_2["entries"].as_array_mut().unwrap().iter_mut().zip(first..) {
+            (entry["record_id"], entry["pg_id"]) = (json!(at), json!(0));
+        }
+        if let Some(ended) = ended {
+            of_2["pg_status"] = json!({"0": {"last_enqueued_collective": 52, "last_completed_collective": ended}});
+        }
+        let report = of_dumps(&[dump(0, waits), dump(1, waits), of_2, dump(3, waits)]);
+        assert_eq!((report.outcome, &report.culprits[..]), (outcome, culprits), "{first} {ended:?}");
+        let of_2 = &report.matrix[0].cells[2];
+        assert_eq!((of_2.state, of_2.sequence), cell, "{first} {ended:?}");
+    }
+}
+
+/// Rank 2 has enqueued less than the others have completed: all of them took part in an all-reduce, so that its dump is older. A broadcast may end before.
+#[test]
+fn a_dump_that_is_older_than_those_of_its_peers_proves_nothing() {
+    for (name, last, is_older) in
+        [("all_reduce", 30, true), ("all_gather", 30, true), ("broadcast", 30, false), ("all_reduce", 40, false)]
+    {
+        let waits: &[Op] = &[("0", name, 40, "completed"), ("0", name, 41, "started")];
+        let report = of_all([waits, waits, &[("0", name, last, "completed")], waits]);
+        let (outcome, culprits) = if is_older { (Outcome::Unclear, &[][..]) } else { (Outcome::Hung, &[2][..]) };
+        assert_eq!((report.outcome, &report.culprits[..]), (outcome, culprits), "{name} {last}");
+        assert_eq!(report.ranks_without_records, if is_older { vec![2] } else { vec![] }, "{name} {last}");
+    }
+}
+
+/// Rank 2 waits in what the others have not called: it may have made the call too often, or they too seldom.
+#[test]
+fn a_rank_that_is_ahead_of_all_others_is_named_first() {
+    let done: &[Op] = &[("0", "all_reduce", 41, "completed")];
+    let ahead: &[Op] = &[("0", "all_reduce", 41, "completed"), ("0", "all_reduce", 42, "started")];
+    let elsewhere: &[Op] = &[("0", "all_reduce", 41, "completed"), ("2", "all_reduce", 5, "started")];
+    let report = of_all([done, done, ahead, done]);
+    assert_eq!((report.outcome, report.culprits.len()), (Outcome::Hung, 0));
+    has(
+        &nccl_stacks::answers::hang::document::verdict(&report),
+        "Rank 2 alone waits in all_reduce 42. Ranks 0, 1 and 3 wait in nothing, and the last they enqueued is 41: either rank 2 made a call too many, or ranks 0, \
+         1 and 3 one too few.",
+    );
+    // Two are ahead, or the others do not wait for the same reason.
+    for (of, culprits) in [([done, done, ahead, ahead], &[0, 1][..]), ([done, done, ahead, elsewhere], &[0, 1])] {
+        let report = of_all(of);
+        assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, culprits));
+        assert!(!report.hung.iter().any(|group| shows(group, EvidenceKind::Ahead)));
+    }
+}
+
+/// Nothing says what the rank of an empty dump did, unless its status does.
+#[test]
+fn a_dump_that_holds_nothing_says_nothing() {
+    let waits: &[Op] = &[("0", "all_reduce", 5, "started")];
+    let mut empty = dump(3, &[]);
+    let with = |empty: &Value| of_dumps(&[dump(0, waits), dump(1, waits), dump(2, waits), empty.clone()]);
+    let report = with(&empty);
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[3][..]));
+    empty["pg_status"] = json!({});
+    let report = with(&empty);
+    assert_eq!((report.outcome, &report.ranks_without_records[..]), (Outcome::Unclear, &[3][..]));
+    // A full ring may have lost all of a group.
+    let mut full = dump(3, &[("2", "all_reduce", 9, "completed")]);
+    for (first, outcome) in [(0, Outcome::Hung), (7, Outcome::Unclear)] {
+        full["entries"][0]["record_id"] = json!(first);
+        assert_eq!(with(&full).outcome, outcome, "{first}");
+    }
+}
+
+/// Gloo numbers its operations apart from NCCL's, in a group of the same name.
+#[test]
+fn dumps_of_gloo_are_beside_those_of_nccl() {
+    let done: &[Op] = &[("0", "all_reduce", 40, "completed")];
+    let gloo = |rank: u32| {
+        let waits: &[Op] = &[("0", "all_reduce", 6, "completed"), ("0", "all_reduce", 7, "started")];
+        dump(rank, if rank == 1 { &waits[..1] } else { waits }).to_string().replace("nccl:", "gloo:")
+    };
+    let names: Vec<String> = (0..4).flat_map(|rank| [format!("gloo_{rank}"), format!("nccl_{rank}")]).collect();
+    let texts = (0..4).flat_map(|rank| [gloo(rank), dump(rank, done).to_string()]);
+    let files: Vec<(&str, String)> = names.iter().map(String::as_str).zip(texts).collect();
+    let report = judged(&files);
+    assert_eq!((report.outcome, &report.culprits[..], report.group_count), (Outcome::Hung, &[1][..], 2));
+    assert_eq!(report.hung[0].name.group, "default_pg 0 (gloo)");
+    let alone: Vec<(&str, String)> = files.into_iter().step_by(2).collect();
+    assert_eq!(judged(&alone).hung[0].name.group, "default_pg 0");
+}
+
+/// Ranks 2 and 3 receive from each other. Rank 0 waits for rank 1, and rank 1 for rank 2.
+#[test]
+fn of_a_circle_its_own_ranks_are_looked_at() {
+    let report = of_all([
+        &[("0", "recv 0<-1", 1, "started")],
+        &[("0", "recv 1<-2", 1, "started")],
+        &[("0", "recv 2<-3", 1, "started")],
+        &[("0", "recv 3<-2", 1, "started")],
+    ]);
+    assert_eq!(report.circle, [2, 3]);
+    has(&text(&report, Some(500)), "First: check whether the processes of ranks 2 and 3 still run");
+}
+
+/// Every third call comes from line 9. Rank 2 left out the call 5, so that each of its calls is the next of the others: those of 5 differ first, and those of 7
+/// and 10 are equal by chance.
+#[test]
+fn paths_that_are_shifted_part_where_the_call_was_left_out() {
+    let made = |rank: u32, numbers: &[u32]| {
+        let of: Vec<Op> = (1..=numbers.len())
+            .map(|at| ("0", "all_reduce", at as i64, if at == 11 { "started" } else { "completed" }))
+            .collect();
+        let mut made = dump(rank, &of);
+        for (entry, number) in made["entries"].as_array_mut().unwrap().iter_mut().zip(numbers) {
+            let line = if number % 3 == 0 { 9 } else { 1 };
+            entry["frames"] = json!([{"name": "step", "filename": "train.py", "line": line}]);
+        }
+        made
+    };
+    let (all, without): (Vec<u32>, Vec<u32>) = ((1..=11).collect(), (1..=11).filter(|at| *at != 5).collect());
+    let report = of_dumps(&[made(0, &all), made(1, &all), made(2, &without), made(3, &all)]);
+    let paths = report.hung[0].paths.clone().unwrap();
+    assert_eq!((paths.rank, paths.since_sequence, paths.first_difference), (2, Some(5), Some(0)));
+}
+
+/// Dumps one per line, of which two are of one rank: the last counts.
+#[test]
+fn all_dumps_of_a_file_are_read() {
+    let waits: &[Op] = &[("0", "all_reduce", 5, "started")];
+    let dumps = [dump(3, waits), dump(0, waits), dump(1, waits), dump(2, waits), dump(3, &[])];
+    let lines = dumps.map(|dump| dump.to_string());
+    let folder = tempfile::tempdir().unwrap();
+    for (between, from, culprits) in [("\n", 1, &[3][..]), ("\r\n", 0, &[3]), ("", 1, &[3])] {
+        std::fs::write(folder.path().join("all.jsonl"), lines[from..].join(between)).unwrap();
+        let records = nccl_stacks::records::read_all(&[folder.path().join("all.jsonl")], Keep::All, 1);
+        let report = nccl_stacks::answers::hang::hang(&records);
+        assert_eq!((report.rank_count, &report.culprits[..]), (4, culprits), "{between:?}");
+        assert_eq!(records.files[0].skipped.len(), 1 - from, "{between:?}");
+    }
 }
 
 fn text(report: &HangReport, width: Option<usize>) -> String {

@@ -88,13 +88,13 @@ fn a_timeout_is_no_running_job() {
         (
             all(&[0, 1, 2, 3]),
             &[][..],
-            "This may be a slow or broken link: the job does not run, as the watchdog's time is over.",
+            "This may be a slow or broken link, or a rank that is not in these records: the job does not run, as the watchdog's time is over.",
         ),
         (all(&[0, 1, 3]), &[2], "There are no records of rank 2, which may be what they wait for."),
         (
             part,
             &[],
-            "that all ranks with records have enqueued, first all_reduce 12 of pp 5. This may be a slow or broken link:",
+            "that all ranks with records have enqueued, first all_reduce 12 of pp 5. This may be a slow or broken link, or",
         ),
         (
             pipeline,
@@ -107,6 +107,74 @@ fn a_timeout_is_no_running_job() {
         has(&verdict(&report), said);
         assert!(!verdict(&report).contains("running job"), "{}", verdict(&report));
     }
+}
+
+/// Sizes of collectives that gather say how many ranks a group has. Which these are, and which do nothing, the other lines may show.
+#[test]
+fn ranks_that_are_not_in_a_log_are_looked_for() {
+    let gathers = |ranks: &[u32], of: u32| {
+        let all = ranks.iter().map(|rank| timeout(*rank, "3(fsdp)", Some("_ALLGATHER_BASE"), 55)).collect::<String>();
+        all.replace("NumelOut=8", &format!("NumelOut={}", 8 * of))
+    };
+    let idle = |rank: u32| timeout(rank, "0(default_pg)", None, 9);
+    for (text, unknown, said) in [
+        // Of 8 ranks 5 are missing, of 4 none, and of a group that may be anywhere some.
+        (
+            gathers(&[0, 3, 4], 8),
+            &[1, 2, 5, 6, 7][..],
+            "of which 3 are in these records. There are no records of ranks 1, 2 and 5-7,",
+        ),
+        (gathers(&[0, 1, 2, 3], 4), &[], "of fsdp 3. This may be a slow or broken link: the job does not run"),
+        (
+            gathers(&[8, 11], 8),
+            &[],
+            "By its sizes that group has 8 ranks, of which 2 are in these records. Look at the others first.",
+        ),
+        (
+            gathers(&[0, 1, 3], 1) + &idle(2),
+            &[],
+            "Rank 2 does not wait in this group, and may be what ranks 0, 1 and 3 wait for.",
+        ),
+        (gathers(&[5], 1), &[], "No other rank is in these records, so that they do not show what it waits for."),
+        (
+            gathers(&[0, 1], 4).replace("3(fsdp)", "0(default_pg)"),
+            &[2, 3],
+            "There are no records of ranks 2 and 3, which may be what they wait for.",
+        ),
+    ] {
+        let report = judged(&[("train.log", text)]);
+        assert_eq!((report.outcome, &report.ranks_without_records[..]), (Outcome::Unclear, unknown), "{report:?}");
+        has(&verdict(&report), said);
+    }
+}
+
+/// Several collectives in one have sizes that tell them from sends and receives, which may be of any size.
+#[test]
+fn sizes_of_coalesced_collectives_are_compared() {
+    for (sizes, culprits) in [
+        ([(8, 32), (8, 32), (9, 36), (8, 32)], &[2][..]),
+        ([(32, 8), (32, 8), (36, 9), (32, 8)], &[2]),
+        ([(8, 8), (8, 8), (9, 9), (8, 8)], &[]),
+        ([(0, 0), (8, 32), (8, 32), (u64::MAX, u64::MAX)], &[]),
+    ] {
+        let text = (0..4).zip(sizes).map(|(rank, (input, output))| {
+            let text = timeout(rank, "3(fsdp)", Some("COALESCED"), 55);
+            text.replace("NumelIn=8, NumelOut=8", &format!("NumelIn={input}, NumelOut={output}"))
+        });
+        let report = judged(&[("train.log", text.collect())]);
+        assert_eq!(report.culprits, culprits, "{sizes:?}");
+    }
+}
+
+/// The numbers of sends and receives are the rank's own: nothing is compared with the others' collectives.
+#[test]
+fn a_rank_that_sends_does_not_show_how_far_its_collectives_are() {
+    let text = timeout(0, "0(default_pg)", Some("SEND"), 15)
+        + &timeout(1, "0(default_pg)", Some("RECV"), 16)
+        + &timeout(2, "0(default_pg)", Some("ALLREDUCE"), 15);
+    let report = judged(&[("train.log", text)]);
+    assert_eq!((report.outcome, report.culprits.len()), (Outcome::Unclear, 0), "{report:?}");
+    has(&shown(&report), "rank 2 in all_reduce 15, rank 1 in recv, rank 0 in send");
 }
 
 /// Each rank has a count of its own, and each count all the same peers.

@@ -1,5 +1,7 @@
 //! The report on a file of records: its source, how much it holds, and what is wrong with it.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::operation::Source;
@@ -32,6 +34,12 @@ pub struct RecordFile {
     /// Whether it is a dump whose last operations are lost. Then the absence of an operation proves nothing.
     #[serde(skip)]
     pub is_cut: bool,
+    /// Whether its ring has overwritten its first operations, so that those before the first that is there may be complete or not.
+    #[serde(skip)]
+    pub has_overwritten: bool,
+    /// The ranks that went on after it was written, so that what it lacks of them proves nothing.
+    #[serde(skip)]
+    pub older_than: BTreeSet<u32>,
     /// Why the process could not record, if it left nothing but that.
     #[serde(skip)]
     pub not_recorded: Option<NotRecorded>,

@@ -33,6 +33,7 @@ mod lines;
 mod megatrace;
 mod nodes;
 mod objects;
+mod older;
 pub mod operation;
 mod pickle;
 mod plugin_dump;
@@ -163,6 +164,7 @@ fn complete(records: &mut Records) {
     recorder::places::fill(records);
     flow::stages::fill(records);
     debug_log::making::judge(records);
+    older::judge(records);
 }
 
 /// The records of each file of an input, kept apart so that a file which is also outside its archive is found. Of an archive that breaks
@@ -271,6 +273,7 @@ pub fn read_each(paths: &[PathBuf], keep: Keep, threads: usize, taken: &Taken) -
         of_files.or_else(|error| again(path, error)).unwrap_or_else(|error| unread(path, &error))
     };
     let mut of_files: Vec<Records> = read.into_iter().zip(paths).flat_map(whole).collect();
+    runs::forget_local_ranks(&mut of_files);
     runs::leave_out_older(&mut of_files);
     of_files
 }

@@ -125,6 +125,10 @@ impl<'r> Facts<'r> {
         self.span = Some(self.span.map_or(here, |span| span.around(here)));
     }
 
+    fn backend(&self) -> Option<&'static str> {
+        backend(self.records)
+    }
+
     fn folder(&self) -> &'r str {
         self.records.files.first().map_or("", RecordFile::folder)
     }
@@ -197,6 +201,11 @@ impl<'r> Facts<'r> {
     }
 }
 
+/// The backend of a dump whose rank has another one for the GPU.
+fn backend(records: &Records) -> Option<&'static str> {
+    records.communicators.first()?.backend
+}
+
 fn time_of(operation: &Operation) -> Option<Ns> {
     operation.enqueued.or(operation.launched).or(operation.start)
 }
@@ -212,10 +221,10 @@ fn name(records: &Records, at: usize) -> Name<'_> {
 /// Sorts files into runs, oldest first. `of_files`: the records of each file.
 pub fn runs(of_files: &[Records]) -> Vec<RecordedRun> {
     let mut facts: Vec<Facts<'_>> = of_files.iter().map(Facts::of).collect();
-    let mut of_rank: BTreeMap<(Source, u32), Vec<usize>> = BTreeMap::new();
+    let mut of_rank: BTreeMap<(Source, Option<&'static str>, u32), Vec<usize>> = BTreeMap::new();
     for (at, of) in facts.iter().enumerate() {
         // A file of several ranks has a run of its own clock and communicators.
-        of.ranks.iter().for_each(|rank| of_rank.entry(*rank).or_default().push(at));
+        of.ranks.iter().for_each(|(source, rank)| of_rank.entry((*source, of.backend(), *rank)).or_default().push(at));
     }
     let several: BTreeSet<usize> = of_rank.values().filter(|files| files.len() > 1).flatten().copied().collect();
     several.into_iter().for_each(|at| facts[at].find_times());
@@ -256,14 +265,53 @@ fn classes(files: Vec<usize>, facts: &[Facts<'_>]) -> Vec<Vec<usize>> {
     classes
 }
 
+/// Takes away the ranks of dumps whose names only number the ranks of their host: other processes at the same time, in other folders and of the same groups, have the
+/// same numbers, and the groups have ranks beyond these.
+pub(super) fn forget_local_ranks(of_files: &mut [Records]) {
+    let mut of_rank: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (at, records) in of_files.iter().enumerate() {
+        let is_named = records.files.first().is_some_and(|file| file.name_counts);
+        if let Some(rank) = records.rank_status.first().and_then(|status| status.rank).filter(|_| is_named) {
+            of_rank.entry(rank.0).or_default().push(at);
+        }
+    }
+    if of_rank.values().all(|files| files.len() < 2) {
+        return;
+    }
+    let numbers = of_rank.keys().next_back().map_or(0, |last| u64::from(*last) + 1);
+    let all: Vec<usize> = of_rank.values().flatten().copied().collect();
+    let mut facts: BTreeMap<usize, Facts<'_>> = all.iter().map(|at| (*at, Facts::of(&of_files[*at]))).collect();
+    facts.values_mut().for_each(Facts::find_times);
+    let are_apart = |one: &Facts<'_>, other: &Facts<'_>| {
+        one.folder() != other.folder()
+            && one.named == other.named
+            && one.span.zip(other.span).is_some_and(|(one, other)| overlap(one, other))
+            && !one.is_same_run(other)
+    };
+    let is_local = |files: &Vec<usize>| {
+        let others = |at: usize| files[at + 1..].iter().map(move |other| (files[at], *other));
+        (0..files.len()).flat_map(others).any(|(one, other)| are_apart(&facts[&one], &facts[&other]))
+    };
+    let size = |at: &usize| of_files[*at].communicators.iter().filter_map(|of| of.rank_count()).max();
+    let size = all.iter().filter_map(size).max().unwrap_or(0);
+    let are_local = of_rank.values().any(is_local) && size > numbers && all.len() as u64 <= size;
+    drop(facts);
+    for at in all.into_iter().filter(|_| are_local) {
+        let records = &mut of_files[at];
+        records.operations.iter_mut().for_each(|of| (of.rank, of.place) = (None, None));
+        records.rank_status.iter_mut().for_each(|of| (of.rank, of.place) = (None, None));
+        records.files[0].note("nothing says which rank it is of: files of several folders have the number in its name, which is that of its host");
+    }
+}
+
 /// Leaves out all dumps of a process but the newest. A job that is asked twice writes twice how far it is: taken together, what was open then would be open
 /// still. A dump of a rank that was asked with others once only is as old as theirs; if these have moved since, what it lacks proves nothing.
 pub(super) fn leave_out_older(of_files: &mut [Records]) {
-    let mut of_rank: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let mut of_rank: BTreeMap<(Option<&'static str>, u32), Vec<usize>> = BTreeMap::new();
     for (at, records) in of_files.iter().enumerate() {
         let is_dump = records.files.first().is_some_and(|file| file.source == Some(Source::FLIGHT_RECORDER));
         if let Some(rank) = records.rank_status.first().and_then(|status| status.rank).filter(|_| is_dump) {
-            of_rank.entry(rank.0).or_default().push(at);
+            of_rank.entry((backend(records), rank.0)).or_default().push(at);
         }
     }
     let (several, single): (Vec<_>, Vec<_>) = of_rank.into_values().partition(|files| files.len() > 1);

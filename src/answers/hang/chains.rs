@@ -71,6 +71,8 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     let is_seen = !hung.is_empty() || !lagging.is_empty() || !open.is_empty();
     let (without_records_in, unseen) = if is_seen { (None, Vec::new()) } else { unseen(used(), groups) };
     unknown.extend(unseen);
+    let open: Vec<OpenGroup> = open.into_iter().map(|(_, group, _)| group).collect();
+    unknown.extend(gaps(&open, groups).into_iter().filter(|_| !is_hung));
     let has_moved = |finding: &Finding| finding.moved.is_some_and(|(has_moved, _)| has_moved);
     let shows = |part: &Part<'_>| shows_what_is_open(part.group.source) || has_moved(part.finding);
     let sees_nothing = group_count > 0 && !used().any(shows);
@@ -128,7 +130,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         hung: hung.into_iter().map(|(_, group, _)| group).collect(),
         lagging: lagging.into_iter().map(|(group, _)| group).collect(),
         differing,
-        open: open.into_iter().map(|(_, group, _)| group).collect(),
+        open,
         matrix,
         processes,
         warnings,
@@ -271,6 +273,53 @@ struct Whole<'a> {
     waits_for: BTreeMap<usize, BTreeSet<String>>,
     /// By rank of the job: the last operation it enqueued.
     last: BTreeMap<u32, usize>,
+    /// The ranks of the job that wait in any group, or whose state there is unknown.
+    busy: BTreeSet<u32>,
+}
+
+/// Whether nothing says which ranks of the job a group has, as in logs of the watchdog.
+fn has_no_list(group: &RecordedGroup) -> bool {
+    group.source == Source::WATCHDOG && group.is_global && group.name.ranks.is_empty()
+}
+
+/// What ranks wait in, if some of that are sends or receives.
+fn by_operation<'r>(oldest: impl Iterator<Item = (u32, &'r Operation)>) -> Vec<(String, Vec<u32>)> {
+    let mut found: BTreeMap<(&str, Option<i64>), Vec<u32>> = BTreeMap::new();
+    let mut has_peers = false;
+    for (rank, of) in oldest {
+        has_peers |= of.is_point_to_point();
+        let number = of.sequence.filter(|_| !of.is_point_to_point());
+        found.entry((of.collective.as_deref().unwrap_or_default(), number)).or_default().push(rank);
+    }
+    let named = |((name, number), ranks): ((&str, Option<i64>), Vec<u32>)| {
+        (number.map_or(name.to_owned(), |number| format!("{name} {number}")), ranks)
+    };
+    found.into_iter().filter(|_| has_peers).map(named).collect()
+}
+
+/// The ranks without any records between those with records, or of a group whose sizes say how many it has, where nothing lists its ranks. Logs lack whole hosts
+/// more often than most ranks of one.
+fn gaps(open: &[OpenGroup], groups: &RecordedGroups) -> Vec<u32> {
+    let Some((first, last)) = groups.ranks.keys().next().zip(groups.ranks.keys().next_back()) else {
+        return Vec::new();
+    };
+    let is_unknown = |of: &&OpenGroup| {
+        of.name.source == Source::WATCHDOG.name() && !of.name.ranks_are_local && of.name.ranks.is_empty()
+    };
+    let Some(group) = open.first().filter(is_unknown) else { return Vec::new() };
+    let missing = group.size_by_elements.map(|size| size - group.known_ranks.len() as u64);
+    let absent = |from: u32, to: u32| (from..=to).filter(|rank| !groups.ranks.contains_key(rank));
+    let known = groups.ranks.len();
+    // With a size that is as large as all of the log the group has all ranks up to that.
+    let all = group.size_by_elements.and_then(|size| u32::try_from(size).ok()).filter(|size| size > last);
+    if let Some(all) = all
+        && missing == Some(u64::from(all) - known as u64)
+    {
+        return absent(0, all - 1).collect();
+    }
+    let between = u64::from(last - first) + 1 - known as u64;
+    let is_few = 2 * between < known as u64 && missing.is_none_or(|missing| between <= missing);
+    if is_few { absent(*first, *last).collect() } else { Vec::new() }
 }
 
 impl<'a> Whole<'a> {
@@ -304,7 +353,11 @@ impl<'a> Whole<'a> {
             begins_here || in_circle() || !unknown_culprits(part, groups, culprits).is_empty()
         };
         let roots = all.iter().filter(is_root).map(|part| part.at).collect();
-        Whole { records, groups, culprits, distance: waits.distances(roots), waits_for, last }
+        let busy = all.iter().filter(|part| part.group.is_global).flat_map(|part| {
+            let Finding { waiting, unknown, missing, .. } = part.finding;
+            waiting.iter().chain(unknown).chain(missing).copied()
+        });
+        Whole { records, groups, culprits, distance: waits.distances(roots), waits_for, last, busy: busy.collect() }
     }
 
     /// The sort key of a group: its distance, whether it lacks the number of a collective, and since when its ranks wait.
@@ -407,6 +460,18 @@ impl<'a> Whole<'a> {
         finding.theirs.filter(|theirs| !is_elsewhere(theirs)).or_else(last_of)
     }
 
+    /// The ranks that wait in no group, where nothing says which ranks this one has. They say nothing if they are more than its known ranks and than it lacks, or
+    /// if other ranks have no records.
+    fn idle(&self, group: &RecordedGroup) -> Vec<u32> {
+        let is_idle = |rank: &&u32| !self.busy.contains(rank) && !group.members.contains_key(rank);
+        let idle = || self.groups.ranks.keys().filter(is_idle);
+        let ranks = &self.groups.ranks;
+        let is_whole = ranks.keys().zip(0..).all(|(rank, at)| *rank == at);
+        let lacks = group.size_by_elements(self.records).map_or(0, |size| size - group.members.len() as u64);
+        let is_few = || idle().count() < group.members.len().max(lacks as usize + 1);
+        if has_no_list(group) && is_whole && is_few() { idle().copied().collect() } else { Vec::new() }
+    }
+
     fn oldest(&self, finding: &Finding) -> Option<&Operation> {
         let operations = finding.oldest.values().map(|at| &self.records.operations[*at]);
         operations.min_by_key(|operation| (operation.enqueued, operation.sequence))
@@ -434,7 +499,10 @@ impl<'a> Whole<'a> {
             unknown_ranks: group.unknown(),
             ended_ranks: finding.ended.iter().copied().collect(),
             not_started_ranks: if runs && is_one { not_started().collect() } else { Vec::new() },
-            idle_ranks: group.members.keys().filter(is_idle).copied().collect(),
+            idle_ranks: group.members.keys().filter(is_idle).copied().chain(self.idle(group)).collect(),
+            size_by_elements: group.size_by_elements(self.records).filter(|_| has_no_list(group)),
+            by_operation: by_operation(operations()),
+            known_ranks: group.members.keys().copied().collect(),
             waits_for: self.waits_for.get(at).into_iter().flatten().cloned().collect(),
         }
     }

@@ -43,6 +43,8 @@ pub(super) struct Finding {
     pub(super) unmet: Vec<(u32, u32, usize)>,
     /// By rank: the oldest incomplete operation.
     pub(super) oldest: BTreeMap<u32, usize>,
+    /// By rank: the number of its oldest incomplete collective, where its full ring has lost that.
+    pub(super) before_ring: BTreeMap<u32, i64>,
     /// Of a source with counts: whether these moved between its last two answers, and how far these are apart.
     pub(super) moved: Option<(bool, Option<Ns>)>,
     /// The outcome for this group alone.

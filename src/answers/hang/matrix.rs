@@ -81,7 +81,8 @@ pub(super) fn row(group: &RecordedGroup, finding: &Finding, records: &Records) -
         let open = open.or(next.filter(|_| state == CellState::Waiting));
         let said = status.and_then(|of| of.last_enqueued);
         let last = || operations().filter(|_| is_counted).filter_map(|operation| operation.sequence).max().max(said);
-        cells.push(Cell { rank: *rank, state, sequence: open.or_else(last) });
+        let before_ring = finding.before_ring.get(rank).copied();
+        cells.push(Cell { rank: *rank, state, sequence: before_ring.or(open).or_else(last) });
     }
     cells.extend(group.unknown().into_iter().map(|rank| Cell { rank, state: CellState::Unknown, sequence: None }));
     cells.sort_by_key(|cell| cell.rank);

@@ -112,7 +112,10 @@ struct Side {
 
 /// The size that must be equal on all ranks; `None` if it may differ. The input of a broadcast and the output of a reduction matter only to the root.
 fn size(operation: &Operation) -> Option<Field> {
-    let elements = match operation.known_collective()? {
+    let Some(collective) = operation.known_collective() else {
+        return operation.gathered().map(|(elements, _)| Field::Elements(elements));
+    };
+    let elements = match collective {
         Collective::AllReduce | Collective::AllGather | Collective::Reduce => operation.in_elements,
         Collective::ReduceScatter | Collective::Broadcast => operation.out_elements,
         _ => return None,

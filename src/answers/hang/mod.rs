@@ -10,8 +10,9 @@
 //!
 //! `positions` finds how far each rank of a group is, `mismatch` compares the calls at one position, `graph` follows which rank waits for which,
 //! `chains` combines the groups, `waits` finds which of them wait for which, `peers` pairs sends and receives, `messages` counts them in logs, `sizes` adds up what all-to-alls send and receive, `order` compares which of two groups
-//! ranks started first or called first, `counts` judges sources without states; `matrix`, `paths` and `processes` show who is where.
+//! ranks started first or called first, `counts` judges sources without states, `ahead` finds a rank that alone did more than all others; `matrix`, `paths` and `processes` show who is where.
 
+mod ahead;
 mod chains;
 mod counts;
 pub mod document;
@@ -222,8 +223,17 @@ pub struct OpenGroup {
     pub ended_ranks: Vec<u32>,
     /// The ranks on which the collective has not begun, if it has on others.
     pub not_started_ranks: Vec<u32>,
-    /// The ranks that have nothing incomplete in the group, where the operation is a send or receive whose other side is unknown.
+    /// The ranks that have nothing incomplete in the group, where the operation is a send or receive whose other side is unknown. Where the group's ranks are,
+    /// those of other groups that wait in none.
     pub idle_ranks: Vec<u32>,
+    /// How many ranks the group has by the sizes of its operation, if they are unknown.
+    pub size_by_elements: Option<u64>,
+    /// What ranks wait in, where some send and others receive: by operation these ranks.
+    #[serde(skip)]
+    pub by_operation: Vec<(String, Vec<u32>)>,
+    /// The ranks with records of the group.
+    #[serde(skip)]
+    pub known_ranks: Vec<u32>,
     /// The groups in which these ranks have waited longer.
     pub waits_for: Vec<String>,
 }
@@ -235,6 +245,8 @@ pub struct OpenGroup {
 pub enum EvidenceKind {
     /// The ranks enqueued nothing after `last`; the peers wait in `sequence`.
     NeverEnqueued,
+    /// The rank alone waits in `sequence`, or made `here` calls. The peers are several, wait in nothing, and enqueued nothing after `last`, or made `there` calls.
+    Ahead,
     /// Operations from `sequence` to `last` are incomplete on the ranks, and the peers have completed those up to `there`.
     Stuck,
     /// Like [`stuck`](Self::Stuck), for an operation with a root, which may end on some ranks before others take part.
@@ -287,7 +299,9 @@ pub enum EvidenceKind {
 impl EvidenceKind {
     /// Whether it shows that ranks did different things, but not which of them are right.
     pub fn is_tie(self) -> bool {
-        matches!(self, Self::Undecidable | Self::OtherMessage | Self::OtherTotals | Self::OtherOrder | Self::OtherPeer)
+        let ties =
+            [Self::Ahead, Self::Undecidable, Self::OtherMessage, Self::OtherTotals, Self::OtherOrder, Self::OtherPeer];
+        ties.contains(&self)
     }
 }
 
@@ -379,6 +393,7 @@ pub fn hang(records: &Records) -> HangReport {
     let groups = RecordedGroups::find(records);
     let mut found: Vec<Finding> = groups.all.iter().map(|group| judge(group, records)).collect();
     order::add(&groups, records, &mut found);
+    ahead::add(&groups, &mut found);
     chains::report(records, &groups, found)
 }
 

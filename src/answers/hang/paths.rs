@@ -12,6 +12,9 @@ use crate::records::Records;
 /// With so many of the ranks that wait the path of a rank at fault is compared.
 const MOST_COMPARED: usize = 64;
 
+/// By so many calls too many or too few the paths of ranks are compared. Of equally good ones the last counts.
+const SHIFTS: [i64; 8] = [4, -4, 3, -3, 2, -2, -1, 1];
+
 /// Two call paths side by side, outermost caller first.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -72,7 +75,8 @@ fn with_one(group: &RecordedGroup, at_fault: usize, awaited: usize, records: &Re
     Some(shifted.unwrap_or(last))
 }
 
-/// The first operations of two ranks from which on those with equal numbers have different paths, up to the last that both have.
+/// The first operations of two ranks from which on their paths differ. Calls that are shifted may have equal paths by chance, so that those are followed that are
+/// equal with the shift; else those with equal numbers have different paths up to the last that both have.
 fn shifted(group: &RecordedGroup, of: &ComparedPaths, records: &Records) -> Option<(usize, usize)> {
     let by_number = |rank: u32| {
         let member = group.members.get(&rank)?;
@@ -81,9 +85,25 @@ fn shifted(group: &RecordedGroup, of: &ComparedPaths, records: &Records) -> Opti
     };
     let (one, other) = (by_number(of.rank)?, by_number(of.other_rank)?);
     let path = |at: usize| records.operations[at].recorded_path;
+    let is_other = |(one, other): &(usize, usize)| {
+        path(*one).zip(path(*other)).is_some_and(|(one, other)| differ(one, other, records))
+    };
+    // The operations of both ranks with one number, by how far the other is ahead with equal paths, the last ones first.
+    let from = |shift: i64| {
+        let is_equal = |(number, at): &(&i64, &usize)| {
+            let other = number.checked_add(shift).and_then(|number| other.get(&number));
+            other.is_some_and(|other| path(**at).is_some() && !is_other(&(**at, *other)))
+        };
+        let last = other.keys().next_back().map_or(i64::MAX, |last| last.saturating_sub(shift));
+        let both =
+            one.range(..=last).rev().take_while(is_equal).filter_map(|(number, at)| Some((*at, *other.get(number)?)));
+        both.collect::<Vec<(usize, usize)>>()
+    };
+    let shifted = SHIFTS.into_iter().map(from).max_by_key(Vec::len).unwrap_or_default();
     let both = one.iter().rev().filter_map(|(number, at)| Some((*at, *other.get(number)?)));
-    both.take_while(|(one, other)| path(*one).zip(path(*other)).is_some_and(|(one, other)| differ(one, other, records)))
-        .last()
+    let apart: Vec<(usize, usize)> = both.take_while(is_other).collect();
+    let first = shifted.iter().rev().find(|pair| is_other(pair)).filter(|_| shifted.len() > apart.len());
+    first.or(apart.last()).copied()
 }
 
 fn differ(one: u32, other: u32, records: &Records) -> bool {

@@ -1,14 +1,14 @@
 //! How far each rank of a group got with its collectives: which ranks have not enqueued what others wait in, and which have an incomplete operation
 //! that others have completed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::finding::{Finding, is_open};
 use super::{Evidence, EvidenceKind, Outcome};
 use crate::names::collectives::Collective;
 use crate::operation::{Counts, Source, State};
 use crate::operations::recorded_groups::{Member, RecordedGroup};
-use crate::records::Records;
+use crate::records::{RecordFile, Records};
 
 /// The position of a rank in a group.
 #[derive(Clone, Copy)]
@@ -17,6 +17,8 @@ struct Position {
     enqueued: Option<i64>,
     /// The oldest incomplete number.
     open: Option<i64>,
+    /// The least number that may be incomplete: less than `open` where a full ring has lost what was before that.
+    from: i64,
     /// The operation with that number, if recorded.
     operation: Option<usize>,
     /// Whether it is unknown if the last operation it enqueued is complete.
@@ -50,12 +52,14 @@ pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
     // numbers refer to collectives.
     let has_peers = group.source != Source::RECORDER && group.has_peers();
     let is_recorded = group.source == Source::RECORDER;
+    let shows = |member: &Member| !has_peers || shows_collectives(group.source, member, records);
     let mut positions: BTreeMap<u32, Position> = group
         .members
         .iter()
+        .filter(|(_, member)| shows(member))
         .map(|(rank, member)| (*rank, position(member, records, !has_peers, is_recorded)))
         .collect();
-    let mut finding = Finding::default();
+    let mut finding = Finding { before_ring: resolve(&mut positions), ..Finding::default() };
     // A rank that may or may not wait counts only if it has not enqueued what others wait in.
     let open = positions.values().filter_map(|of| of.open).min();
     let waits_perhaps = |of: &Position| of.is_unknown && open.is_none_or(|open| of.has_enqueued(open));
@@ -94,6 +98,26 @@ pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
         _ => {}
     }
     finding
+}
+
+/// Settles how far ranks are whose full rings have lost the operations before the first that is there. One that may be where another rank is does not show that
+/// it has completed what that waits in. Returns by rank the number that it waits in where it is one of the lost.
+fn resolve(positions: &mut BTreeMap<u32, Position>) -> BTreeMap<u32, i64> {
+    let opens: BTreeSet<i64> = positions.values().filter_map(|of| of.open).collect();
+    let mut lost = BTreeMap::new();
+    for (rank, position) in positions {
+        let Some(open) = position.open.filter(|open| position.from < *open) else { continue };
+        let mut others = opens.range(position.from..open);
+        match (others.next(), others.next()) {
+            (None, _) => {}
+            (Some(other), None) if *other == position.from => {
+                (position.open, position.operation) = (Some(*other), None);
+                lost.insert(*rank, *other);
+            }
+            _ => (position.open, position.is_unknown) = (None, true),
+        }
+    }
+    lost
 }
 
 /// The rank that alone has completed an operation with a root, which all ranks have enqueued. A root may end before the others take part, so that either side
@@ -160,7 +184,7 @@ fn add_missing_and_stuck(
         }
         finding.prove(|| {
             let peers = positions.iter().filter(|(_, of)| of.next().0 > open).map(|(rank, _)| *rank).collect();
-            let done = positions.values().map(|of| of.next().0).filter(|next| *next > open).min();
+            let done = positions.values().map(|of| of.from).filter(|next| *next > open).min();
             let there = done.map(|next| next.saturating_sub(1).to_string());
             let evidence = Evidence::new(kind, ranks, peers);
             Evidence { collective: name.map(str::to_owned), sequence: Some(open), last, there, ..evidence }
@@ -182,6 +206,13 @@ fn names<'r>(group: &RecordedGroup, records: &'r Records) -> HashMap<i64, &'r st
     found
 }
 
+/// Whether a rank that also sends and receives shows how far it is with its collectives. The watchdog has only those that it waits in, and a full ring may have
+/// lost them.
+fn shows_collectives(source: Source, member: &Member, records: &Records) -> bool {
+    let file = member.peers.first().and_then(|at| records.file_of.get(*at)).map(|file| &records.files[*file as usize]);
+    !member.collectives.is_empty() || source != Source::WATCHDOG && file.is_none_or(|file| !file.has_overwritten)
+}
+
 fn position(member: &Member, records: &Records, believes_status: bool, is_recorded: bool) -> Position {
     let sequence = |at: &usize| records.operations[*at].sequence;
     let mut enqueued = member.collectives.iter().filter_map(sequence).max();
@@ -189,6 +220,12 @@ fn position(member: &Member, records: &Records, believes_status: bool, is_record
     let mut open = operation.and_then(sequence);
     let is_complete = |at: &&usize| records.operations[**at].state == State::Completed;
     let mut completed = member.collectives.iter().filter(is_complete).filter_map(sequence).max();
+    let first = member.collectives.first();
+    let file = |at: &usize| records.file_of.get(*at).and_then(|file| records.files.get(*file as usize));
+    let is_full = |file: &RecordFile| file.has_overwritten || file.ring.is_some_and(|ring| ring.calls.is_some());
+    let has_lost = first.and_then(file).is_some_and(is_full) && first.and_then(sequence) == open;
+    // Nothing is known of those before it, unless a status says which have ended.
+    let mut from = if has_lost { i64::MIN } else { i64::MAX };
     let mut is_cut = false;
     if let Some(status) = member.status.last().map(|at| &records.rank_status[*at]).filter(|_| believes_status) {
         enqueued = enqueued.max(status.last_enqueued);
@@ -197,10 +234,12 @@ fn position(member: &Member, records: &Records, believes_status: bool, is_record
         // Without the operations, which a dump that is cut off has lost, nothing says how late it counts.
         is_cut = records.files.get(status.file as usize).is_some_and(|file| file.is_cut);
         let after_last = after_last.filter(|_| !is_cut);
+        from = from.max(status.last_completed.map_or(i64::MIN, |last| last.saturating_add(1)));
         open = open.or(after_last.filter(|next| enqueued.is_some_and(|enqueued| enqueued >= *next)));
         completed = completed.max(status.last_completed);
     }
     // A dump has every incomplete operation; a recording may have lost ends or never recorded them.
     let is_unknown = (is_recorded || is_cut) && open.is_none() && enqueued > completed;
-    Position { enqueued, open, operation: operation.copied(), is_unknown }
+    let next = open.unwrap_or_else(|| enqueued.map_or(i64::MIN, |enqueued| enqueued.saturating_add(1)));
+    Position { enqueued, open, from: from.min(next), operation: operation.copied(), is_unknown }
 }

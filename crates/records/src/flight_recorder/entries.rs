@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use super::super::nodes::Value;
 use super::super::reader::Reading;
 use super::super::tables::{Records, Splits};
-use super::groups::{Group, Groups};
+use super::groups::{GLOO, Group, Groups};
 use crate::operation::{Operation, Source, Split, State};
 use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::names::collectives::{Collective, element_bytes};
@@ -97,7 +97,7 @@ fn operation(
 ) -> Operation {
     let int = |key: &str| entry.get(key).and_then(Value::int);
     let (backend, name) = title.split_once(':').unwrap_or(("", title));
-    let is_gloo = backend == "gloo";
+    let is_gloo = backend == GLOO;
     let (text, collective) = records.collective(name);
     let peers = peers(title);
     let is_point_to_point = peers.is_some() || entry.get("is_p2p").is_some_and(Value::is_true);

@@ -1,7 +1,7 @@
 //! The process groups of a dump, and how far this rank got in each.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
@@ -11,12 +11,17 @@ use super::super::tables::{RankStatus, Records};
 use crate::operation::{Communicator, Source};
 use nccl_stacks_trace::id::RankId;
 
+/// The backend whose dumps are beside those of the GPU's, with groups of the same names.
+pub(super) const GLOO: &str = "gloo";
+
 #[derive(Default)]
 pub(super) struct Groups {
     pub(super) all: Vec<Group>,
     pub(super) of_entries: Vec<Option<usize>>,
     /// By name. Both a dump's entries and its groups may be many.
     by_name: HashMap<String, Named, RandomState>,
+    /// See [`Communicator::backend`].
+    backend: Option<&'static str>,
 }
 
 /// The groups of one name.
@@ -38,7 +43,9 @@ impl Groups {
     /// The groups of a dump's `pg_config`, each of which becomes a communicator, and those that only its entries name. Gloo gives all of its groups the
     /// empty name, so that one is left of them, with ranks in the group's own numbering: it says nothing of the job's ranks.
     pub(super) fn read(root: Value<'_>, entries: &[Value<'_>], records: &mut Records) -> Self {
-        let mut groups = Groups::default();
+        let title = entries.first().and_then(|entry| entry.get("profiling_name")?.text());
+        let is_gloo = title.and_then(|title| title.split_once(':')).is_some_and(|(backend, _)| backend == GLOO);
+        let mut groups = Groups { backend: is_gloo.then_some(GLOO), ..Groups::default() };
         for (key, of_group) in root.get("pg_config").into_iter().flat_map(Value::pairs) {
             let name = of_group.get("name").and_then(Value::text).map(Cow::Borrowed).or_else(|| name_of(key));
             // The oldest versions have the list in place of the dictionary.
@@ -70,6 +77,7 @@ impl Groups {
             ranks: sorted,
             description: Some(description.to_owned()).filter(|text| !text.is_empty()),
             name: Some(name.to_owned()),
+            backend: self.backend,
             ..Communicator::default()
         });
         let at = self.all.len();
@@ -129,10 +137,15 @@ pub(super) fn statuses(
         }
     }
     let host = root.get("host_name").or_else(|| root.get("hostname")).and_then(Value::text).map(str::to_owned);
-    // Even a dump without groups says that this rank wrote one.
-    let lone = groups.all.is_empty().then_some(None);
-    for group in groups.all.iter().enumerate().map(Some).chain(lone) {
-        let numbers = group.and_then(|(at, _)| by_id.get(ids.get(&at)?));
+    // A dump that holds nothing says of its rank only that it wrote one, and so of a group of which a full ring may have lost everything.
+    let has_lost = reading.file.has_overwritten || entries.is_empty();
+    let with_entries: HashSet<usize> = groups.of_entries.iter().flatten().copied().collect();
+    let numbers = |at: usize| by_id.get(ids.get(&at)?);
+    let says = |(at, _): &(usize, &Group)| !has_lost || with_entries.contains(at) || numbers(*at).is_some();
+    let known: Vec<(usize, &Group)> = groups.all.iter().enumerate().filter(says).collect();
+    let lone = known.is_empty().then_some(None);
+    for group in known.into_iter().map(Some).chain(lone) {
+        let numbers = group.and_then(|(at, _)| numbers(at));
         let number = |key: &str| numbers.and_then(|of| of.get(key)?.int()).filter(|number| *number >= 0);
         reading.records.rank_status.push(RankStatus {
             source: Source::FLIGHT_RECORDER,

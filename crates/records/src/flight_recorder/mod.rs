@@ -46,32 +46,42 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     let is_pickle =
         reading.bytes.fill_buf()?.first().is_some_and(|first| *first != b'{' && !first.is_ascii_whitespace());
     let (parsed, failure) = if is_pickle { of_pickle(reading) } else { of_json(reading) };
-    if let Some((document, root)) = parsed {
-        dump(document.value(root), reading);
+    let rank = |(document, root): &(Document, u32)| document.value(*root).get("rank").and_then(Value::int);
+    let are_several = parsed.len() > 1;
+    for (at, one) in parsed.iter().enumerate() {
+        let is_again = rank(one).is_some() && parsed[at + 1..].iter().any(|other| rank(other) == rank(one));
+        if are_several && (is_again || rank(one).is_none()) {
+            reading
+                .file
+                .note("of several dumps in a file those are read that say their rank, of each rank the last one");
+            reading.file.skip("dumps that are beside others without a rank of their own", None);
+            continue;
+        }
+        dump(one.0.value(one.1), reading);
     }
     failure.map_or(Ok(()), Err)
 }
 
-/// A document and its outermost value, `None` if it is refused, with the reason in the file's notes; and the error that ended the reading, if any.
-type Parsed = (Option<(Document, u32)>, Option<io::Error>);
+/// The documents and their outermost values, none of one that is refused, with the reason in the file's notes; and the error that ended the reading, if any.
+type Parsed = (Vec<(Document, u32)>, Option<io::Error>);
 
 fn of_pickle(reading: &mut Reading<'_>) -> Parsed {
     let (parsed, error) = pickle::read(&mut reading.bytes);
     if parsed.as_ref().is_some_and(|(document, root)| document.unfolded(*root, DEPTH) > MOST) {
         reading.file.note("this pickle refers to its values so often that reading it would not end");
         reading.file.skip("dumps that repeat their values without end", None);
-        return (None, None);
+        return (Vec::new(), None);
     }
-    let Some(error) = error else { return (parsed, None) };
+    let Some(error) = error else { return (parsed.into_iter().collect(), None) };
     let parsed = parsed.filter(|(document, root)| has_entries(document.value(*root)));
     let (what, at) = match error {
         PickleError::Read(error) => {
             reading.file.is_cut = parsed.is_some();
-            return (parsed, Some(error));
+            return (parsed.into_iter().collect(), Some(error));
         }
         PickleError::EndsEarly { at } if parsed.is_some() => {
             is_cut_off(reading, Some(at));
-            return (parsed, None);
+            return (parsed.into_iter().collect(), None);
         }
         PickleError::Old => ("dumps of pickle's protocols 0 and 1", 0),
         PickleError::Executes { at, .. } => ("dumps that ask to execute something", at),
@@ -82,27 +92,49 @@ fn of_pickle(reading: &mut Reading<'_>) -> Parsed {
     };
     reading.file.note(error.to_string());
     reading.file.skip(what, Some(at));
-    (None, None)
+    (Vec::new(), None)
 }
 
 fn of_json(reading: &mut Reading<'_>) -> Parsed {
     let mut text = Vec::new();
     let failure = (&mut *reading.bytes).take(MAX_JSON).read_to_end(&mut text).err();
-    let (document, root, error) = Document::parse_json(&text);
-    match error {
-        Some(error) if has_entries(document.value(root)) => match failure {
-            Some(_) => reading.file.is_cut = true,
-            // Nothing is known after bytes that are not JSON.
-            None => is_cut_off(reading, error.is_eof().then_some(text.len() as u64)),
-        },
-        Some(error) => {
-            reading.file.note(format!("this is not valid JSON: {error}"));
-            reading.file.skip("dumps that are not valid JSON", None);
-            return (None, failure);
+    let mut found = Vec::new();
+    for one in documents(&text) {
+        let (document, root, error) = Document::parse_json(one);
+        match error {
+            Some(error) if has_entries(document.value(root)) => match failure {
+                Some(_) => reading.file.is_cut = true,
+                // Nothing is known after bytes that are not JSON.
+                None => is_cut_off(reading, error.is_eof().then_some(text.len() as u64)),
+            },
+            Some(error) => {
+                reading.file.note(format!("this is not valid JSON: {error}"));
+                reading.file.skip("dumps that are not valid JSON", None);
+                continue;
+            }
+            None => {}
         }
-        None => {}
+        found.push((document, root));
     }
-    (Some((document, root)), failure)
+    (found, failure)
+}
+
+/// The dumps of a file: some collect those of all ranks, one after the other.
+fn documents(text: &[u8]) -> Vec<&[u8]> {
+    let has = |between: &[u8]| memchr::memmem::find(text, between).is_some();
+    if !has(b"\n{") && !has(b"}{") {
+        return vec![text];
+    }
+    let mut all = serde_json::Deserializer::from_slice(text).into_iter::<serde::de::IgnoredAny>();
+    let (mut found, mut from) = (Vec::new(), 0);
+    while text[from..].trim_ascii_start().first() == Some(&b'{') {
+        // One that breaks off is the last.
+        let is_whole = matches!(all.next(), Some(Ok(_)));
+        let to = if is_whole { all.byte_offset() } else { text.len() };
+        found.push(&text[from..to]);
+        from = to;
+    }
+    if found.is_empty() { vec![text] } else { found }
 }
 
 fn has_entries(root: Value<'_>) -> bool {
@@ -136,14 +168,26 @@ fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
         reading.file.note("its `entries` is not a list, so none of its operations is read");
         reading.file.skip("lists of operations that are not lists", None);
     }
+    let has_status = root.get("pg_status").is_some_and(|status| status.pairs().next().is_some());
     if reading.file.is_cut {
         let count = entries.map_or(0, |entries| entries.items().len());
+        let reached = if has_status {
+            "How far its rank got is only in its pg_status"
+        } else {
+            "So it does not show how far its rank got"
+        };
         reading.file.note(format!(
-            "it is cut off: its first {count} operations are whole, and the last ones are lost. So it does not show how far its rank got"
+            "it is cut off: its first {count} operations are whole, and the last ones are lost. {reached}"
         ));
     }
     reading.file.version = root.get("version").and_then(Value::text).map(str::to_owned);
     let entries: Vec<Value<'_>> = entries.into_iter().flat_map(Value::items).collect();
+    if entries.is_empty() && !has_status {
+        reading.file.note("it has neither operations nor pg_status, so that it does not show how far its rank got");
+    }
+    // PyTorch numbers all operations of a process from 0 and keeps the last ones.
+    let first = entries.iter().filter_map(|entry| entry.get("record_id")?.int()).min();
+    reading.file.has_overwritten |= first.is_some_and(|first| first > 0);
     let mut groups = groups::Groups::read(root, &entries, reading.records);
     let rank = rank::of_dump(root, &groups, &entries, reading.file);
     groups.set_places(rank);

@@ -34,6 +34,9 @@ pub struct Communicator {
     /// RAS's second hash, as it writes it. It tells communicators apart whose first hashes are equal; other sources do not have it.
     #[serde(skip)]
     pub second_hash: Option<String>,
+    /// `gloo` for PyTorch's backend of the CPU, which numbers its operations apart from those of the GPU's in a group of the same name.
+    #[serde(skip)]
+    pub backend: Option<&'static str>,
 }
 
 impl Communicator {
@@ -247,6 +250,20 @@ impl Operation {
     /// The collective by its name, if nccl-tests has it.
     pub fn known_collective(&self) -> Option<Collective> {
         Collective::of_record(self.collective.as_deref()?)
+    }
+
+    /// The elements of the smaller side, and how many ranks take part by those of the larger one, of a collective that gathers or scatters as many for each. Of
+    /// several that are one operation, too, unless both sides have as many, as sends and receives have.
+    pub fn gathered(&self) -> Option<(u64, u64)> {
+        let is_size = |elements: &u64| (1..u64::MAX).contains(elements);
+        let (input, output) = self.in_elements.filter(is_size).zip(self.out_elements.filter(is_size))?;
+        let (less, more) = match self.known_collective() {
+            Some(Collective::AllGather) => (input, output),
+            Some(Collective::ReduceScatter) => (output, input),
+            None if self.collective.as_deref() == Some("coalesced") => (input.min(output), input.max(output)),
+            _ => return None,
+        };
+        (more > less && more % less == 0).then_some((less, more / less))
     }
 
     /// Whether only two ranks take part.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::verdict::{notes, sentences};
 use super::words::{advice, capital, command, operation, process, sentence, warned, whereabouts};
-use crate::answers::hang::{HangReport, HungGroup, Outcome};
+use crate::answers::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome};
 use crate::document::findings::{Document, Finding, FindingKind, Link, Place};
 use crate::document::format::{count, ranks};
 
@@ -50,7 +50,9 @@ fn findings(report: &HangReport) -> Vec<Finding> {
         let frame = path.and_then(|paths| paths.path.get(paths.first_difference?).cloned());
         let line = path.zip(frame.as_ref()).map(|(paths, frame)| format!("rank {}: {frame}", paths.rank));
         let blamed = [&group.culprits, &group.odd_ranks, &group.stuck_ranks, &group.missing_ranks];
-        let rank = blamed.into_iter().flatten().next();
+        let is_ahead = |of: &&Evidence| of.kind == EvidenceKind::Ahead;
+        let ahead = group.evidence.iter().find(is_ahead).and_then(|of| of.ranks.first());
+        let rank = ahead.or(blamed.into_iter().flatten().next());
         let what = format!("{} of {}", operation(group.collective.as_deref(), group.sequence), group.name.group);
         let ranks_of: Vec<u32> =
             if group.culprits.is_empty() { rank.copied().into_iter().collect() } else { group.culprits.clone() };

@@ -216,7 +216,12 @@ impl Page<'_> {
                 [one] => format!(", held up in {one}"),
                 [one, rest @ ..] => format!(", held up in {one} and {} more", rest.len()),
             };
-            format!("{letter}{}: {who} in {what}{others}", group.name.group)
+            let of_one = |(what, who): &(String, Vec<u32>)| format!("{} in {what}", ranks(who));
+            let each = match &group.by_operation[..] {
+                [] | [_] => format!("{who} in {what}"),
+                several => several.iter().map(of_one).collect::<Vec<_>>().join(", "),
+            };
+            format!("{letter}{}: {each}{others}", group.name.group)
         };
         let open = self.report.open.iter().enumerate().map(of_open);
         let lines: Vec<String> = later.iter().map(of_hung).chain(open).collect();

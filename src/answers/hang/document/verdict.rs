@@ -7,7 +7,7 @@ use super::words;
 use super::words::{capital, has, operation, sentence};
 use crate::answers::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome, Still};
 use crate::answers::recording::words::{all_failed, lacks};
-use crate::document::format::{duration, ranks, visible};
+use crate::document::format::{count, duration, ranks, visible};
 use crate::names::collectives::Collective;
 use crate::operation::Source;
 
@@ -322,6 +322,13 @@ fn unclear(report: &HangReport) -> String {
         false => " that all ranks with records have enqueued,",
     };
     let first = format!("Unclear: in {groups} operations are incomplete{by_all} first {what} of {}.", group.name.group);
+    let known = group.known_ranks.len() as u64;
+    let lacking = group.size_by_elements.filter(|size| *size > known);
+    let by_size = lacking.map_or(String::new(), |size| {
+        let are = if known == 1 { "is" } else { "are" };
+        format!(" By its sizes that group has {} ranks, of which {} {are} in these records.", count(size), count(known))
+    });
+    let first = first + &by_size;
     if let [ended] = &group.ended_ranks[..] {
         return format!(
             "{first} It has ended on rank {ended} alone. If that is its root, it may have ended before the others took part: nothing shows which side is at fault."
@@ -347,8 +354,15 @@ fn unclear(report: &HangReport) -> String {
                 ranks(&group.not_started_ranks)
             )
         }
+        [] if lacking.is_some() => format!("{first} Look at the others first."),
+        [] if !report.timed_out_ranks.is_empty() && report.rank_count == 1 => {
+            format!("{first} No other rank is in these records, so that they do not show what it waits for.")
+        }
         [] if !report.timed_out_ranks.is_empty() => {
-            format!("{first} This may be a slow or broken link: the job does not run, as the watchdog's time is over.")
+            let or = if group.size_by_elements.is_none() { ", or a rank that is not in these records" } else { "" };
+            format!(
+                "{first} This may be a slow or broken link{or}: the job does not run, as the watchdog's time is over."
+            )
         }
         [] => format!("{first} This may be a slow or broken link, or a running job."),
         unknown => format!("{first} There are no records of {}, which may be what they wait for.", ranks(unknown)),

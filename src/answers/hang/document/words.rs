@@ -103,6 +103,22 @@ pub(crate) fn sentence(of: &Evidence) -> String {
             };
             format!("{who} did not enqueue {what}, in which {peers} {wait}{last}.")
         }
+        EvidenceKind::Ahead => {
+            let alone = match of.sequence {
+                Some(_) => {
+                    let last = of.last.map_or("they enqueued nothing there".to_owned(), |last| {
+                        format!("the last they enqueued is {last}")
+                    });
+                    let waits = verb(&of.ranks, "waits", "wait");
+                    format!("{who} alone {waits} in {what}. {} wait in nothing, and {last}", capital(&peers))
+                }
+                None => {
+                    let made = verb(&of.ranks, "has", "have");
+                    format!("{who} alone {made} enqueued {here} {name}, and {peers} {there}")
+                }
+            };
+            format!("{alone}: either {who} made a call too many, or {peers} one too few.")
+        }
         EvidenceKind::Stuck | EvidenceKind::StuckRooted => {
             let from =
                 of.last.filter(|last| Some(*last) != of.sequence).map_or(String::new(), |last| format!(" to {last}"));
@@ -236,7 +252,12 @@ pub(crate) fn advice(report: &HangReport, group: &HungGroup) -> Option<String> {
     // Nothing shows which rank is at fault.
     let is_open = report.culprits.is_empty();
     let of = |blamed: &[u32]| -> Vec<u32> {
-        blamed.iter().copied().filter(|rank| is_open || has(&group.culprits, *rank)).collect()
+        let is_it = |rank: &u32| match &report.circle[..] {
+            [] if is_open => true,
+            circle if is_open => has(circle, *rank),
+            _ => has(&group.culprits, *rank),
+        };
+        blamed.iter().copied().filter(is_it).collect()
     };
     let shows = |kind: EvidenceKind| group.evidence.iter().any(|evidence| evidence.kind == kind);
     if group.distance.is_some_and(|distance| distance > 0) {
@@ -247,6 +268,12 @@ pub(crate) fn advice(report: &HangReport, group: &HungGroup) -> Option<String> {
         let (process, run) =
             if none.ranks.len() == 1 { ("the process", "it still runs") } else { ("the processes", "they still run") };
         return Some(format!("look at {process} of {who}: the end of the log, and whether {run}."));
+    }
+    if let Some(ahead) = group.evidence.iter().find(|of| of.kind == EvidenceKind::Ahead) {
+        let (who, others) = (ranks(&ahead.ranks), ranks(&ahead.peers));
+        return Some(format!(
+            "find the line of {who} that makes this call, and whether the others make it, too. Then check in which function {others} are: py-spy dump --pid PID."
+        ));
     }
     if shows(EvidenceKind::OtherOrder) || shows(EvidenceKind::HoldsUp) {
         return Some(

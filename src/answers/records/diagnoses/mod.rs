@@ -72,6 +72,7 @@ fn hangs(records: &Records) -> Vec<Finding> {
         return found;
     }
     let what = match &report.culprits[..] {
+        [] if report.outcome == Outcome::Hung => "The job hangs, or is held up.".to_owned(),
         [] => "Ranks have done less than others of their group.".to_owned(),
         culprits => format!("The job hangs, or is held up, on {}.", ranks(culprits)),
     };
