@@ -42,7 +42,8 @@ type Key<'r> = (Source, Option<&'r str>, Option<i64>, Option<i64>, Option<u32>);
 
 fn key(status: &RankStatus) -> Option<Key<'_>> {
     let rank = status.rank.map(|rank| rank.0);
-    let says = status.host.is_some() || status.pid.is_some();
+    let is_reported = status.communicator.is_none() && !status.faults.is_empty();
+    let says = status.host.is_some() || status.pid.is_some() || is_reported;
     says.then_some((status.source, status.host.as_deref(), status.pid, status.device, rank))
 }
 

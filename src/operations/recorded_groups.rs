@@ -45,6 +45,7 @@ pub(crate) struct RecordedGroups {
 }
 
 /// A communicator as one source knows it.
+#[derive(Clone)]
 pub(crate) struct RecordedGroup {
     pub(crate) source: Source,
     /// Its position among the communicators.
@@ -56,7 +57,7 @@ pub(crate) struct RecordedGroup {
 }
 
 /// What is known of a rank in a group. Numbers are positions in the records.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Member {
     /// Collectives, by their numbers.
     pub(crate) collectives: Vec<usize>,
@@ -68,6 +69,8 @@ pub(crate) struct Member {
     pub(crate) called: Option<u64>,
     /// Whether it sends or receives, by its operations or by what its source counts.
     pub(crate) has_peers: bool,
+    /// Whether its records are cut off, so that they do not show how far it got: it has none here.
+    pub(crate) is_cut: bool,
 }
 
 impl RecordedGroups {
@@ -83,17 +86,23 @@ impl RecordedGroups {
         let is_older = |file: Option<&u32>, rank: Option<RankId>| {
             of_file(file).zip(rank).is_some_and(|(file, rank)| file.older_than.contains(&rank.0))
         };
+        let known = (&communicators, &processes);
         // The same of one rank in a log of several.
-        let cut: BTreeSet<Cut> = records
-            .rank_status
-            .iter()
-            .filter(|of| of.is_cut)
-            .map(|of| (of.source, communicators.position(of.communicator), of.place))
-            .collect();
-        let known = (&communicators, &processes, &cut);
+        for status in records.rank_status.iter().filter(|of| of.is_cut) {
+            let member_of = (status.source, status.communicator, status.rank, status.place);
+            member(&mut found, known, member_of).into_iter().for_each(|member| member.is_cut = true);
+        }
         for (at, operation) in records.operations.iter().enumerate() {
             let file = records.file_of.get(at);
-            if is_cut(file) || is_older(file, operation.rank) {
+            if is_cut(file) {
+                // A dump says how far its rank got beside its operations.
+                if operation.source != Source::FLIGHT_RECORDER {
+                    let member_of = (operation.source, operation.communicator, operation.rank, operation.place);
+                    member(&mut found, known, member_of).into_iter().for_each(|member| member.is_cut = true);
+                }
+                continue;
+            }
+            if is_older(file, operation.rank) {
                 continue;
             }
             if let Some(rank) = operation.rank {
@@ -103,7 +112,7 @@ impl RecordedGroups {
                 continue;
             }
             let member_of = (operation.source, operation.communicator, operation.rank, operation.place);
-            let Some(member) = member(&mut found, known, member_of) else { continue };
+            let Some(member) = member(&mut found, known, member_of).filter(|of| !of.is_cut) else { continue };
             match operation.is_point_to_point() {
                 true => {
                     member.has_peers = true;
@@ -124,11 +133,12 @@ impl RecordedGroups {
                 *ranks.entry(rank.0).or_default() += usize::from(is_cut);
             }
             let member_of = (status.source, status.communicator, status.rank, status.place);
-            member(&mut found, known, member_of).into_iter().for_each(|member| member.status.push(at));
+            let member = member(&mut found, known, member_of).filter(|of| !of.is_cut);
+            member.into_iter().for_each(|member| member.status.push(at));
         }
         for (call, count) in &records.calls {
             let member_of = (call.source, call.communicator, call.rank, call.place);
-            let Some(member) = member(&mut found, known, member_of) else { continue };
+            let Some(member) = member(&mut found, known, member_of).filter(|of| !of.is_cut) else { continue };
             match call.is_point_to_point() {
                 true => member.has_peers = true,
                 false => member.called = Some(member.called.unwrap_or(0).saturating_add(*count)),
@@ -172,19 +182,13 @@ impl RecordedGroups {
 /// What a record says of whose it is: its source, communicator, rank of the job, and place within the communicator.
 type MemberOf = (Source, Option<usize>, Option<RankId>, Option<u32>);
 
-/// Of whom a line was lost that may have been the last call: the source, the position of the communicator, and the place within it.
-type Cut = (Source, Option<usize>, Option<u32>);
-
-/// What is known of the rank in a group that a record is of; `None` if its last call may be lost.
+/// What is known of the rank in a group that a record is of.
 fn member<'g>(
     found: &'g mut BTreeMap<(Source, usize), RecordedGroup>,
-    (communicators, processes, cut): (&Communicators, &Processes, &BTreeSet<Cut>),
+    (communicators, processes): (&Communicators, &Processes),
     (source, communicator, rank, place): MemberOf,
 ) -> Option<&'g mut Member> {
     let position = communicators.position(communicator)?;
-    if !cut.is_empty() && cut.contains(&(source, Some(position), place)) {
-        return None;
-    }
     let communicator = communicators.get(Some(position))?;
     let by_process = || processes.rank_at(source, position, place);
     let global = rank.map(|rank| rank.0).or_else(|| communicator.rank_at(place)).or_else(by_process);
@@ -237,6 +241,13 @@ impl RecordedGroup {
             operations.filter_map(|at| Some(records.operations[*at].gathered()?.1)).take(MOST_RANKS as usize).collect();
         let is_size = |size: &u64| (self.members.len() as u64..u64::from(MOST_RANKS)).contains(size);
         sizes.first().copied().filter(|size| sizes.len() == 1 && is_size(size))
+    }
+
+    /// The same without the records of some ranks.
+    pub(crate) fn without(&self, ranks: &BTreeSet<u32>) -> Self {
+        let mut rest = self.clone();
+        rest.members.retain(|rank, _| !ranks.contains(rank));
+        rest
     }
 
     /// Whether some of its ranks send or receive. Then numbers that count all calls differ between those that do and the others.

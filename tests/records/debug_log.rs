@@ -191,6 +191,38 @@ fn a_pointer_that_is_used_again_is_another_communicator() {
     assert_eq!((of(0), of(1)), ((Some(0xabcd), Some(3)), (Some(0xef01), Some(1))));
 }
 
+/// NCCL up to 2.14 says no id of a communicator. Processes make theirs in one order, unless they are of several.
+#[test]
+fn communicators_without_an_id_are_those_of_one_order() {
+    let process = |pid: u32, rank: u32, size: u32, count: u64| {
+        format!(
+            "node:{pid}:101 [0] NCCL INFO comm 0x5600 rank {rank} nranks {size} cudaDev 0 busId 1000 - Init COMPLETE\n"
+        ) + &call(101, "AllReduce", 0, count, "0x5600").replace("node:100", &format!("node:{pid}"))
+    };
+    let judged = |text: String| {
+        let records = Logs::new(&[("nccl.log", &text)]).read(Keep::All);
+        let culprits = nccl_stacks::answers::hang::hang(&records).culprits;
+        let places: Vec<u32> = records.operations.iter().filter_map(|of| of.place).collect();
+        (culprits, places, records.files[0].notes.len())
+    };
+    let of_three = |last: u64| [process(1, 0, 3, 53), process(2, 1, 3, 53), process(3, 2, 3, last)].concat();
+    assert_eq!(judged(of_three(53)), (vec![], vec![0, 1, 2], 0));
+    assert_eq!(judged(of_three(25_503_912)), (vec![2], vec![0, 1, 2], 0));
+    // Another one at the place of the first, which was ended.
+    let ended = |pid: u32, rank: u32| {
+        format!(
+            "node:{pid}:101 [0] NCCL INFO comm 0x5600 rank {rank} nranks 3 cudaDev 0 busId 1000 - Destroy COMPLETE\n"
+        )
+    };
+    let twice: String = (0..3)
+        .map(|rank| process(rank + 1, rank, 3, 53) + &ended(rank + 1, rank) + &process(rank + 1, rank, 3, 7))
+        .collect();
+    assert_eq!(judged(twice), (vec![], vec![0, 0, 1, 1, 2, 2], 0));
+    // Two communicators of two ranks.
+    let of_two = [process(1, 0, 2, 1), process(2, 1, 2, 1), process(3, 0, 2, 9), process(4, 1, 2, 9)].concat();
+    assert_eq!(judged(of_two).1, []);
+}
+
 #[test]
 fn the_last_are_kept_and_all_are_counted() {
     let mut text = INIT.to_owned();

@@ -141,7 +141,11 @@ fn two_answers_of_ras_decide_between_stuck_and_slow() {
     let before = answer("01", &[(0, 9), (1, 8), (2, 9), (3, 9)]);
     // In one file or in two.
     let after = answer("02", &[(0, 9), (1, 8), (2, 9), (3, 9)]);
-    for files in [vec![("a", format!("{before}\n{after}"))], vec![("a", after.clone()), ("b", before.clone())]] {
+    for files in [
+        vec![("a", format!("{before}\n{after}"))],
+        vec![("a", format!("Defaulted container \"a\" out of: a, b (init)\n{before}\n{after}\nsession ended\n"))],
+        vec![("a", after.clone()), ("b", before.clone())],
+    ] {
         let report = judged(&files);
         assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[1][..]));
         assert!(shows(&report.hung[0], EvidenceKind::NoProgress));

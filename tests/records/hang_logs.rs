@@ -579,6 +579,16 @@ fn lines_that_are_cut_or_glued_blame_nobody() {
     let last = log(&[(2, &calls)]).lines().last().unwrap().to_owned();
     let other_comm = log(&[(2, &[])]).replace("0x5600", "0x7700").replace("0xabcd", "0xef");
     let (head, tail) = whole.rsplit_once("0x7f recvbuff").unwrap();
+    let own = |line: &str| if line.contains("node:102") { line.replace("0x5600", "0x5602") } else { line.to_owned() };
+    let apart: String = whole.lines().map(|line| own(line) + "\n").collect();
+    // A call of each rank after the other.
+    let (init, mut turns): (Vec<&str>, Vec<&str>) = whole.lines().partition(|line| line.contains("Init"));
+    turns.sort_by_key(|line| line.split("opCount").nth(1));
+    let turns: String = init.into_iter().chain(turns).map(|line| format!("{line}\n")).collect();
+    let from = |word: &str| {
+        let last = own(&last);
+        last[last.find(word).unwrap()..].to_owned()
+    };
     let cut = |end: &str| format!("{whole}{}", &last[..last.find(end).unwrap()]);
     let coll_only = cut("recvbuff")
         .lines()
@@ -595,6 +605,20 @@ fn lines_that_are_cut_or_glued_blame_nobody() {
         (format!("{other_comm}{}", cut("stream")), &[], true),
         // A call after that shows how far the rank got.
         (format!("{}\n{last}", cut(" sendbuff")), &[], true),
+        // The head is lost: whose the rest is, its communicator's pointer shows, if no other process has the same.
+        (format!("{apart}{}", from("AllReduce")), &[], true),
+        (format!("{apart}{}", from("de:102:1 [0] NCCL")), &[], true),
+        (format!("{apart}{}", from("Reduce: ")), &[], false),
+        (format!("{apart}{}", from("recvbuff")), &[], false),
+        (format!("{whole}{}", &last[last.find("AllReduce").unwrap()..]), &[], false),
+        // It breaks off before it says anything.
+        (format!("{whole}node:102:1 [0] NC"), &[], false),
+        (format!("{whole}node:102:1 [0] NCCL INFO AllRe"), &[], false),
+        (format!("{whole}node:10"), &[], false),
+        (format!("{whole}node:102:1 [0] NCCL INFO Connected all rings"), &[2], true),
+        // The log goes on elsewhere, and so may rank 2.
+        (turns.clone(), &[2], true),
+        (format!("{turns}node:103:1 [0] NCCL INFO AllReduce: opCount 3 sendb"), &[], false),
         // Into the line of another process, whole or cut.
         (whole.replacen("stream 0x55\nnode:103", &format!("stream 0x55{last}\nnode:103"), 1), &[], true),
         (format!("{head}0x7f rec{last}\n{tail}"), &[], true),
@@ -625,16 +649,27 @@ fn communicators_that_are_not_made_are_reported() {
     let began: String = (0..4).map(|rank| made(rank, "START")).collect();
     let ended = |ranks: &[u32]| ranks.iter().map(|rank| made(*rank, "COMPLETE")).collect::<String>();
     let all = format!("{began}{}", ended(&[0, 1, 2, 3]));
+    let without_2 = began.replacen(&made(2, "START"), "", 1);
     for (text, reported, note) in [
         (all.clone(), None, None),
         (format!("{began}{}", ended(&[0, 1, 3])), Some("rank 2 has not made communicator 0xabcd"), None),
         (began.clone(), None, Some("none of the 4 ranks has made communicator 0xabcd: ranks 0-3 began")),
+        // Where its log is not here, nothing says what it did.
         (
-            began.replacen(&made(2, "START"), "", 1),
+            without_2.clone(),
+            Some("there is no line of rank 2 in the making of communicator 0xabcd, which ranks 0-1, 3 began"),
             None,
-            Some(
-                "none of the 4 ranks has made communicator 0xabcd: ranks 0-1, 3 began, and there is no line of rank 2",
-            ),
+        ),
+        (
+            format!("{without_2}node:102:1 [2] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"),
+            Some("rank 2 has not begun communicator 0xabcd, which ranks 0-1, 3 began"),
+            None,
+        ),
+        // It is the process that is this rank of another communicator.
+        (
+            format!("{all}{}", without_2.replace("0x5600", "0x7700").replace("0xabcd", "0xef")),
+            Some("rank 2 has not begun communicator 0xef, which ranks 0-1, 3 began"),
+            None,
         ),
         // Who calls has made it.
         (
@@ -664,5 +699,94 @@ fn communicators_that_are_not_made_are_reported() {
             "{text}"
         );
         assert_eq!(report.outcome == Outcome::Lagging, reported.is_some(), "{text}");
+    }
+}
+
+/// What NCCL warns of, the first thing first; and the peer that many name before that.
+#[test]
+fn warnings_are_said_where_they_name_what_is_wrong() {
+    let closed = |from: u32, peer: &str| {
+        format!(
+            "n{from}:900{from}:1 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer {peer}<4{from}830>\n"
+        )
+    };
+    let all = |peer: &dyn Fn(u32) -> String| [1, 2, 4].map(|from| closed(from, &peer(from))).concat();
+    let cascade = "a22:18:2 [1] misc/socket.cc:518 NCCL WARN Net : Call to recv from 10.200.84.247<58355> failed : Broken pipe\n\
+                   a22:18:2 [1] proxy.cc:1119 NCCL WARN [Proxy Service 9] Failed to execute operation Connect from rank 9, retcode 6\n\
+                   a22:18:3 [1] misc/socket.cc:538 NCCL WARN Net : Connection closed by remote peer a22.cluster<47861>\n";
+    let warned = |what: &str| format!("h:1:2 [0] init.cc:497 NCCL WARN {what}\n");
+    for (text, wanted) in [
+        (
+            all(&|_| "n3".to_owned()),
+            "Look at n3 first: 3 processes warn of it. NCCL warned on process 9001 (n1, GPU 0) and 2 more: ",
+        ),
+        (all(&|from| format!("n{}", from + 1)), "NCCL warned on process 9001 (n1, GPU 0) and 2 more: "),
+        (
+            cascade.to_owned(),
+            "NCCL warned on process 18 (a22, GPU 1): \"Net : Call to recv from 10.200.84.247<58355> failed",
+        ),
+        (
+            warned("Duplicate GPU detected : rank 2 and rank 0 both on CUDA device 1000"),
+            "NCCL warned on process 1 (h, GPU 0): \"Duplicate GPU detected : rank 2 and rank 0",
+        ),
+        (
+            warned("Mismatched collective detected, please check your collective calls at and around rank 11."),
+            "NCCL warned on process 1 (h, GPU 0): \"Mismatched collective detected",
+        ),
+        (warned("Missing \"iommu=pt\" from kernel command line"), "The records have nothing by which to judge."),
+    ] {
+        let report = judge(text, Keep::All);
+        let said = verdict(&report);
+        assert!(said.starts_with(wanted) && report.outcome == Outcome::NothingSeen, "{said}");
+        assert!(
+            said.ends_with("by which to judge.") || said.ends_with("Whether the job hangs, these records do not show.")
+        );
+    }
+}
+
+/// What `records` says of logs: that a collective timed out, who is missing in the making of a communicator, and that nothing can be judged.
+#[test]
+fn nothing_is_called_sound_that_cannot_be_judged() {
+    let timed_out: String = [0, 1, 3].map(|rank| timeout(rank, "0(default_pg)", Some("ALLREDUCE"), 55)).concat();
+    let begins = "n:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n";
+    let began = "n:2:1 [0] NCCL INFO ncclCommInitRank comm 0x5600 rank 0 nranks 2 cudaDev 0 busId 1000 commId 0xabcd - Init START\n";
+    let mismatch = "h:1:2 [0] init.cc:497 NCCL WARN Mismatched collective detected\n";
+    for (text, wanted, rightly_not) in [
+        (begins.to_owned(), "The records have nothing by which to judge.", "Nothing is off"),
+        (format!("{begins}{began}"), "rank 1 has not begun communicator 0xabcd, which rank 0 began", "Nothing is off"),
+        (timed_out, "A collective timed out: all_reduce 55 of default_pg 0 on ranks 0, 1 and 3.", "how long"),
+        (
+            log(&[(0, &[("AllReduce", 0, 8)])]),
+            "None of the 1 operation of NCCL_DEBUG log says how long it took.",
+            "judge",
+        ),
+        (mismatch.to_owned(), "First: let all ranks log their calls", "nccl-stacks hang` with the same files"),
+    ] {
+        let said = nccl_stacks::answers::records::document::verdict(&nccl_stacks::answers::records::report(&records(
+            text,
+            Keep::All,
+        )));
+        assert!(said.contains(wanted) && !said.contains(rightly_not), "{said}");
+    }
+}
+
+/// Collectors put JSON, times or marks around the lines, and divide long ones.
+#[test]
+fn a_log_is_read_within_what_collectors_put_around_its_lines() {
+    let text: String = [0, 1, 3].map(|rank| timeout(rank, "0(default_pg)", Some("ALLREDUCE"), 55)).concat()
+        + &timeout(2, "0(default_pg)", None, 54);
+    let each = |of: &dyn Fn(&str) -> String| text.lines().map(of).collect::<String>();
+    let time = "2025-06-26T06:24:44.9Z";
+    for around in [
+        text.clone(),
+        each(&|line| format!("{}\n", serde_json::json!({"log": format!("{line}\n"), "stream": "stderr"}))),
+        each(&|line| format!("{}\n", serde_json::json!({"labels": {}, "line": line}))),
+        each(&|line| {
+            let (first, rest) = line.split_at(line.len() / 2);
+            format!("{time} stderr P {first}\n{time} stderr F {rest}\n")
+        }),
+    ] {
+        let report = judged(&[("x.log", around)]);
+        assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[2][..]), "{report:?}");
     }
 }

@@ -139,7 +139,33 @@ fn a_log_that_breaks_off_does_not_show_how_far_its_rank_got() {
         }
         let files: Vec<_> = (0..3).map(|rank| folder.path().join(format!("{rank}.log"))).collect();
         let report = nccl_stacks::answers::hang::hang(&records::read_all(&files, Keep::All, 1));
+        assert_eq!(report.ranks_without_records, [3], "whose log is cut has records");
         report.lagging.iter().flat_map(|group| group.missing_ranks.clone()).collect::<Vec<u32>>()
     };
     assert_eq!((judged(0), judged(10), judged(FLAT.len() + 1)), (vec![], vec![], vec![2]));
+}
+
+/// Inspector loses records. Who lacks some between others may lack the last, too.
+#[test]
+fn lost_records_are_no_lag() {
+    let judged = |numbers: [&[u32]; 4]| {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |rank: usize| {
+            let line = |number: &u32| {
+                FLAT.replace("\"rank\":3", &format!("\"rank\":{rank}"))
+                    .replace("\"coll_sn\":5", &format!("\"coll_sn\":{number}"))
+                    + "\n"
+            };
+            let path = folder.path().join(format!("{rank}.log"));
+            std::fs::write(&path, numbers[rank].iter().map(line).collect::<String>()).unwrap();
+            path
+        };
+        let report = nccl_stacks::answers::hang::hang(&records::read_all(&[0, 1, 2, 3].map(write), Keep::All, 1));
+        report.lagging.iter().flat_map(|group| group.missing_ranks.clone()).collect::<Vec<u32>>()
+    };
+    let all = &[1, 2, 3, 5, 6][..];
+    // 4 is too small for Inspector.
+    assert_eq!(judged([all, all, all, &all[..3]]), [3]);
+    assert_eq!(judged([all, all, all, &[1, 3]]), []);
+    assert_eq!(judged([all, &all[..4], all, &[1, 3]]), [1]);
 }

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use nccl_stacks::answers::OnPage;
+use nccl_stacks::answers::hang::document::HangAnswer;
 use nccl_stacks::answers::hang::{Outcome, hang};
+use nccl_stacks::answers::records as recorded;
+use nccl_stacks::document::{Answer, Form, Screen};
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_as};
 
@@ -109,7 +113,8 @@ fn ranks_of_another_state_are_reported() {
     let of = |what: &str| {
         let text = format!("#0-0 (1f) MISMATCH\n  Communicator ranks have different status\n  {what}\n\n");
         let records = read(&answer(&text));
-        let faults = records.rank_status.iter().map(|of| (of.place.unwrap(), of.faults.join(", ")));
+        let reported = records.rank_status.iter().filter(|of| !of.faults.is_empty());
+        let faults = reported.map(|of| (of.place.unwrap(), of.faults.join(", ")));
         faults.collect::<Vec<_>>()
     };
     let finalize = |rank: u32| (rank, "status finalize".to_owned());
@@ -136,4 +141,82 @@ fn two_answers_in_two_files_decide() {
     let records = nccl_stacks::records::read_all(&[write("a"), write("b")], Keep::All, 1);
     let report = hang(&records);
     assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[7][..]));
+}
+
+/// Who is reported has not done less, and who answers has records.
+#[test]
+fn a_fault_is_no_lag() {
+    for (what, said) in [
+        (
+            "MISMATCH\n  Communicator ranks have different status\n  7 ranks have status RUNNING\n  Rank 2 has status ABORT -- GPU 2 managed by process 9 on node a",
+            "Rank 2 is reported: status abort.",
+        ),
+        (
+            "ERROR\n  Asynchronous error on 1 rank\n  Rank 2 reported unhandled CUDA error -- GPU 2 managed by process 9 on node a",
+            "Rank 2 is reported: unhandled CUDA error.",
+        ),
+        (
+            "INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 2 -- [process information not found]",
+            "Rank 2 is reported: missing.",
+        ),
+    ] {
+        let records = read(&answer(&format!("#0-0 (1f) {what}\n\n")));
+        let report = hang(&records);
+        let mut text = Vec::new();
+        let form = HangAnswer { report: &report, name: "", on_page: OnPage::default() };
+        form.write(Form::Text, &Screen::default(), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for words in [said, "What is reported\n", "    2  reported\n", "    3  answers\n"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        for words in ["less", "lag", "no records", "operation"] {
+            assert!(!text.contains(words), "{words}: {text}");
+        }
+        let of_records = recorded::document::verdict(&recorded::report(&records));
+        assert!(of_records.contains(said) && !of_records.contains("less"), "{of_records}");
+    }
+}
+
+/// A process that ends while RAS asks for it leaves numbers that are none.
+#[test]
+fn ranks_that_a_communicator_does_not_have_are_left_out() {
+    let records = read(&answer(
+        "#0-0 (1f) INCOMPLETE\n  Missing communicator data from 2 ranks\n  Rank 3 -- GPU 0 managed by process 0 on node unknown\n  \
+         Rank 1057455228 -- GPU 0 managed by process 0 on node unknown\n\n",
+    ));
+    let named: Vec<_> = records.rank_status.iter().map(|of| (of.place, of.host.as_deref(), of.pid)).collect();
+    assert_eq!(named, [(Some(3), None, None)]);
+    assert_eq!(records.files[0].skipped[0].what, "ranks that their communicator does not have");
+}
+
+/// Launchers put a name before each line, and a job's log has other lines.
+#[test]
+fn an_answer_within_a_log_is_read() {
+    let timeout = "[rank7]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank 7] Exception (either an error or timeout) detected \
+                   by watchdog at work: 8, last enqueued NCCL work: 8, last completed NCCL work: 7.\n";
+    let prefixed = |prefix: &str| {
+        let lines = answer(ONE_BEHIND) + "Rank 3 has a loss of 4 -\n" + timeout;
+        "starting\n".to_owned() + &lines.lines().map(|line| format!("{prefix}{line}\n")).collect::<String>()
+    };
+    // Copied from a page, without what comes before the table.
+    let squeezed =
+        answer(ONE_BEHIND).split_once("Group ").unwrap().1.split('\n').fold("Group ".to_owned(), |text, line| {
+            text + &line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n"
+        });
+    for (text, has_timeout) in [
+        (prefixed(""), true),
+        (prefixed("worker-1  | "), true),
+        (prefixed("0: "), true),
+        (prefixed("2026-08-24T10:00:01Z "), true),
+        (prefixed("2026-08-24T10:00:01Z stdout F "), true),
+        (squeezed, false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("log"), &text).unwrap();
+        let records = nccl_stacks::records::read_all(&[folder.path().join("log")], Keep::All, 1);
+        let of_ras = || records.rank_status.iter().filter(|of| of.source == Source::RAS);
+        let counts: Vec<u64> = of_ras().flat_map(|of| of.counts.values().copied()).collect();
+        assert_eq!(counts, [64, 64, 64, 64, 64, 64, 64, 60], "{text}");
+        assert_eq!(records.rank_status.len() > of_ras().count(), has_timeout, "{text}");
+    }
 }

@@ -42,6 +42,7 @@ mod ras_text;
 mod reader;
 mod recorder;
 mod runs;
+mod shipped;
 mod tables;
 mod text;
 
@@ -95,7 +96,8 @@ const TRACE_KEYS: &[&[u8]] = &[b"\"traceEvents\"", b"\"schemaVersion\"", b"\"dev
 
 /// What wrote a file, by its first decompressed bytes; `None` if it is none of the known sources.
 pub fn source_of(head: &[u8]) -> Option<Source> {
-    recognise(head).map(|reader| reader.source)
+    let (_, head) = shipped::around(head, is_known);
+    recognise(&head).map(|reader| reader.source)
 }
 
 /// The source of a file that has no text, by its name: a recorder that could not create its recording. `None` for any other file.
@@ -109,6 +111,10 @@ fn recognise(head: &[u8]) -> Option<&'static Reader> {
         return None;
     }
     READERS.iter().find(|reader| (reader.sniff)(&head[..head.len().min(SNIFF)]))
+}
+
+fn is_known(head: &[u8]) -> bool {
+    recognise(head).is_some()
 }
 
 /// The reader of a file that may have holes, so that no more than its first bytes should be read to recognise it.
@@ -163,6 +169,7 @@ pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
 fn complete(records: &mut Records) {
     recorder::places::fill(records);
     flow::stages::fill(records);
+    debug_log::making::tell_apart(records);
     debug_log::making::judge(records);
     older::judge(records);
 }
@@ -208,13 +215,14 @@ fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'stati
     // A job leaves many small files, of which nothing follows the head.
     let block = if head.len() < SNIFF { 1 } else { BLOCK };
     let mut bytes = BufReader::with_capacity(block, bytes);
-    let known = recognise(&head);
+    let (around, seen) = shipped::around(&head, is_known);
+    let known = recognise(&seen);
     // The watchdog and NCCL's warnings come hours after the beginning of a job's log.
-    let reader = known.or_else(|| is_log(&head).then_some(&debug_log::READER));
+    let reader = known.or_else(|| is_log(&seen).then_some(&debug_log::READER));
     of_file.source = reader.map(|reader| reader.source);
     let failure = reader.and_then(|reader| {
-        let mut whole = std::io::Cursor::new(head).chain(&mut bytes);
-        let bytes = &mut whole as &mut dyn BufRead;
+        let mut whole = shipped::within(around, Box::new(std::io::Cursor::new(&head).chain(&mut bytes)));
+        let bytes = &mut *whole as &mut dyn BufRead;
         let mut reading = Reading { bytes, disk: None, file: &mut of_file, records: &mut records, keep };
         (reader.read)(&mut reading).err()
     });

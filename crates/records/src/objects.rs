@@ -29,8 +29,8 @@ pub(super) struct Objects {
     last: u8,
     /// Where in the text a word without quotes began.
     word: Option<usize>,
-    /// Whether text outside objects was counted on this line.
-    in_junk: bool,
+    /// Where text outside objects begins on this line, before the first of them or after one.
+    junk: Option<u64>,
     /// Whether the rest of a too large object is being skipped.
     is_lost: bool,
     /// Whether the last object is cut off by the end of the file.
@@ -78,6 +78,7 @@ impl Objects {
                     self.is_cut = true;
                     file.skip("records that are cut off by the end of the file", Some(self.start));
                 }
+                self.end_of_line(file);
                 self.clear();
                 return Ok(None);
             }
@@ -128,16 +129,23 @@ impl Objects {
 
     fn between(&mut self, byte: u8, at: u64, file: &mut RecordFile) {
         match byte {
-            b'{' if !self.is_lost || self.at_line_start => self.begin(at),
-            b'\n' => self.in_junk = false,
+            // What is before the first object of a line is of whoever collects the lines.
+            b'{' if !self.is_lost || self.at_line_start => {
+                self.junk = None;
+                self.begin(at);
+            }
+            b'\n' => self.end_of_line(file),
             // A list of objects, and the mark with which some editors begin a file.
             b']' => self.is_list_ended = true,
             b' ' | b'\t' | b'\r' | b',' | b'[' | 0xEF | 0xBB | 0xBF => {}
-            _ if self.in_junk || self.is_lost => {}
-            _ => {
-                file.skip("lines that are not records", Some(at));
-                self.in_junk = true;
-            }
+            _ if self.is_lost => {}
+            _ => drop(self.junk.get_or_insert(at)),
+        }
+    }
+
+    fn end_of_line(&mut self, file: &mut RecordFile) {
+        if let Some(at) = self.junk.take() {
+            file.skip("lines that are not records", Some(at));
         }
     }
 
@@ -276,6 +284,12 @@ mod tests {
         let (found, file) = all("[{\"a\":\"}\\\"\"},\n {\"b\":[{\"c\":1},\n  {\"d\":2}]\n}\n]", Objects::strict());
         assert_eq!(found[0], (1, r#"{"a":"}\""}"#.to_owned()));
         assert_eq!((found[1].0, found.len(), file.skipped.len()), (15, 2, 0));
+    }
+
+    #[test]
+    fn what_is_before_an_object_is_no_line() {
+        let (found, file) = texts("[pod/w] {\"a\":1}\nnone\n[pod/w] {\"a\":2}\nnor this", Objects::strict());
+        assert_eq!((found.len(), file.skipped[0].count, file.skipped[0].first_offset), (2, 2, Some(16)));
     }
 
     #[test]

@@ -1,19 +1,21 @@
 //! Answers of NCCL's RAS: what each communicator's ranks have enqueued, as counts, and who does not answer.
 //!
 //! NCCL 2.28.7 and later answer in JSON; a file has one or several answers, one after the other. 2.28.9 leaves out the comma between missing ranks;
-//! it is added. Older versions answer with a text for people, which is read as far as it is unambiguous. Whoever asks the socket itself gets a line
-//! `OK` before the JSON, and RCCL's client writes its banner there. Monitors (`ncclras -m`, since 2.29) write an event per process that is lost.
+//! it is added. Older versions answer with a text for people, which a job's log may have, too (`debug_log`). Whoever asks the socket itself gets a line
+//! `OK` before the JSON, RCCL's client writes its banner there, and kubectl a remark. Monitors (`ncclras -m`, since 2.29) write an event per process that is
+//! lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 
+use super::debug_log;
 use super::nodes::{Document, Value};
 use super::ras_text;
+use super::ras_text::{NO_SUCH_RANK, UNKNOWN};
 use super::reader::{Reader, Reading};
 use super::tables::RankStatus;
 use super::text;
 use crate::operation::{Communicator, Source};
-use nccl_stacks_trace::input::is_utf8;
 use nccl_stacks_trace::names::values::result_of_number;
 use nccl_stacks_trace::time::Ns;
 
@@ -32,19 +34,17 @@ fn sniff(head: &[u8]) -> bool {
         true => {
             has("\"communicators_count\"") || (has("\"communicators\"") && has("\"collective_counts\"")) || is_event()
         }
-        false => is_for_people(head),
+        false => ras_text::is_text(head),
     }
 }
 
 fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    if !is_json(reading.bytes.fill_buf()?) {
+        return (debug_log::READER.read)(reading);
+    }
     let mut text = Vec::new();
     // The answers before a failure count.
     let failure = (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text).err();
-    if !is_json(&text) {
-        reading.file.is_timeless = true;
-        ras_text::read(&text, reading);
-        return failure.map_or(Ok(()), Err);
-    }
     let mut error = None;
     for Answer { text, at, commas } in answers(&text) {
         commas.iter().for_each(|comma| reading.file.repair("missing commas", Some(*comma)));
@@ -64,22 +64,9 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     failure.map_or(Ok(()), Err)
 }
 
-/// Whether a text is JSON, after lines of the socket or of a client: `OK`, and the versions.
+/// Whether a text is JSON, after lines of the socket or of a client: `OK`, the versions, `Defaulted container …`.
 fn is_json(head: &[u8]) -> bool {
-    let is_before =
-        |line: &[u8]| line.is_empty() || line == b"OK" || memchr::memmem::find(line, b" version ").is_some();
-    let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).take(MOST_LINES_BEFORE);
-    lines.find(|line| !is_before(line)).is_some_and(|line| line.starts_with(b"{"))
-}
-
-fn is_for_people(head: &[u8]) -> bool {
-    let has = |words: &str| text::contains(head, words);
-    // The answer begins so, after what the shell or the client printed.
-    let begins = head[..head.len().min(4096)]
-        .split(|byte| *byte == b'\n')
-        .any(|line| line.starts_with(b"NCCL version ") || line.starts_with(b"RCCL version "));
-    let is_answer = begins && has("Job summary") && has("Communicators...");
-    is_utf8(&head[..head.len().min(512)]) && (is_answer || has("RAS Monitor Mode") || has("] PEER_"))
+    head.split(|byte| *byte == b'\n').take(MOST_LINES_BEFORE).any(|line| line.trim_ascii_start().starts_with(b"{"))
 }
 
 struct Answer {
@@ -203,12 +190,13 @@ fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
     let at = root.get("timestamp").and_then(Value::text).and_then(epoch);
     let communicators = root.get("communicators").into_iter().flat_map(Value::items);
     for of_communicator in communicators {
-        let communicator = reading.records.communicator(Communicator {
+        let known = Communicator {
             size: of_communicator.get("size").and_then(Value::int).and_then(|size| u64::try_from(size).ok()),
             hash: of_communicator.get("hash").and_then(Value::text).and_then(text::hash),
             second_hash: of_communicator.get("secondary_hash").and_then(Value::text).map(str::to_owned),
             ..Communicator::default()
-        });
+        };
+        let communicator = reading.records.communicator(known.clone());
         let list = |key: &str| of_communicator.get(key).into_iter().flat_map(Value::items);
         let finalized = odd_state(list("ranks"));
         for (rank, is_missing) in
@@ -216,6 +204,10 @@ fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
         {
             reading.file.records += 1;
             let mut status = status(rank, is_missing);
+            if status.place.zip(known.size).is_some_and(|(place, size)| u64::from(place) >= size) {
+                reading.file.skip(NO_SUCH_RANK, None);
+                continue;
+            }
             let state = flag(rank, "finalize_called");
             status
                 .faults
@@ -263,8 +255,8 @@ fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
     RankStatus {
         source: Source::RAS,
         place: int("rank").and_then(|rank| u32::try_from(rank).ok()),
-        host: rank.get("host").and_then(Value::text).map(str::to_owned),
-        pid: int("pid"),
+        host: rank.get("host").and_then(Value::text).filter(|host| *host != UNKNOWN).map(str::to_owned),
+        pid: int("pid").filter(|pid| *pid != 0),
         device: int("cuda_dev"),
         counts: by_name,
         faults,

@@ -126,7 +126,7 @@ pub struct Warning {
     pub host: Option<String>,
     pub pid: Option<i64>,
     pub device: Option<i64>,
-    /// What it is about: `network`, `cuda`, `system`, `mismatch` or `other`.
+    /// What it is about: `network`, `cuda`, `system`, `setup`, `mismatch` or `other`.
     pub kind: &'static str,
     /// The host on the other side, if the text names one.
     pub peer: Option<String>,

@@ -117,11 +117,10 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         outcome: match () {
             () if is_hung => Outcome::Hung,
             () if !lagging.is_empty() || is_reported => Outcome::Lagging,
-            () if !open.is_empty() || !losses.is_empty() || !is_judged || standstill.is_some() || is_warned => {
-                Outcome::Unclear
-            }
+            () if !open.is_empty() || !losses.is_empty() || !is_judged || standstill.is_some() => Outcome::Unclear,
             () if !unknown.is_empty() || !differing.is_empty() || has_timed_out => Outcome::Unclear,
-            () if sees_nothing || group_count == 0 && processes_without_ranks.is_some() => Outcome::NothingSeen,
+            () if sees_nothing || group_count == 0 => Outcome::NothingSeen,
+            () if is_warned => Outcome::Unclear,
             () => Outcome::Clear,
         },
         culprits: in_groups(&culprits),

@@ -1,11 +1,13 @@
 //! What each rank does in each group, in one word.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
-use super::Outcome;
 use super::counts::is_numbered;
 use super::finding::{Finding, is_open};
-use crate::operation::{Counts, Operation};
+use super::{EvidenceKind, Outcome};
+use crate::operation::{Counts, Operation, Source};
 use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
@@ -45,12 +47,16 @@ pub enum CellState {
     Missing,
     /// It has done less than others, but nothing shows that these wait.
     Lagging,
+    /// Its source says that something is wrong with it.
+    Reported,
     /// It has an incomplete operation.
     Waiting,
     /// Whether its last operation is complete is unknown.
     Enqueued,
     /// It has no incomplete operation.
     Done,
+    /// It answers, and its source says nothing else.
+    Answers,
     /// It has no records.
     Unknown,
 }
@@ -61,16 +67,24 @@ pub(super) fn row(group: &RecordedGroup, finding: &Finding, records: &Records) -
     let is_counted = !group.has_peers() && is_numbered(group, records);
     // Numbers per function or stream do not count the group's operations.
     let is_of_group = |operation: &&Operation| matches!(operation.counts, Counts::Group | Counts::Communicator);
+    let is_lagging = finding.outcome == Some(Outcome::Lagging);
+    let less = finding.evidence.iter().filter(|of| !matches!(of.kind, EvidenceKind::Fault | EvidenceKind::NoAnswer));
+    let is_less: BTreeSet<u32> = less.flat_map(|of| &of.ranks).copied().collect();
+    let is_whole = finding.left_out == 0;
     for (rank, member) in &group.members {
         let state = match () {
             () if finding.odd.contains(rank) => CellState::Odd,
             () if finding.stuck.contains(rank) => CellState::Stuck,
             // It waits for a rank that has not enqueued what it has.
             () if finding.waiting.contains(rank) && finding.oldest.contains_key(rank) => CellState::Waiting,
-            () if finding.missing.contains(rank) && finding.outcome == Some(Outcome::Lagging) => CellState::Lagging,
+            () if finding.missing.contains(rank) && is_lagging && is_whole && !is_less.contains(rank) => {
+                CellState::Reported
+            }
+            () if finding.missing.contains(rank) && is_lagging => CellState::Lagging,
             () if finding.missing.contains(rank) => CellState::Missing,
             () if finding.waiting.contains(rank) => CellState::Waiting,
             () if finding.unknown.contains(rank) => CellState::Enqueued,
+            () if group.source == Source::RAS => CellState::Answers,
             () => CellState::Done,
         };
         let operations = || member.collectives.iter().map(|at| &records.operations[*at]).filter(is_of_group);

@@ -13,7 +13,7 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
     if group.source != Source::DEBUG_LOG || finding.outcome == Some(Outcome::Hung) || !is_whole(records) {
         return;
     }
-    let is_here = |rank: &u32| group.members.contains_key(rank);
+    let is_here = |rank: &u32| group.members.get(rank).is_some_and(|member| !member.is_cut);
     for ((from, to), direction) in directions(group, records, |_| true) {
         let (sends, receives) = (direction.sends.len(), direction.receives.len());
         if sends == receives || !is_here(&from) || !is_here(&to) {

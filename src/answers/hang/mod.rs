@@ -10,13 +10,14 @@
 //!
 //! `positions` finds how far each rank of a group is, `mismatch` compares the calls at one position, `graph` follows which rank waits for which,
 //! `chains` combines the groups, `waits` finds which of them wait for which, `peers` pairs sends and receives, `messages` counts them in logs, `sizes` adds up what all-to-alls send and receive, `order` compares which of two groups
-//! ranks started first or called first, `counts` judges sources without states, `ahead` finds a rank that alone did more than all others; `matrix`, `paths` and `processes` show who is where.
+//! ranks started first or called first, `counts` judges sources without states, `ahead` finds a rank that alone did more than all others, and `gaps` finds whose records are incomplete; `matrix`, `paths` and `processes` show who is where.
 
 mod ahead;
 mod chains;
 mod counts;
 pub mod document;
 mod finding;
+mod gaps;
 mod graph;
 mod matrix;
 mod messages;
@@ -29,6 +30,8 @@ mod processes;
 mod sizes;
 mod waits;
 mod warnings;
+
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
@@ -414,7 +417,13 @@ fn judge(group: &RecordedGroup, records: &Records) -> Finding {
             finding
         }
         _ => {
-            let mut finding = counts::of_calls(group, records);
+            let cut = group.members.iter().filter(|(_, member)| member.is_cut).map(|(rank, _)| *rank);
+            let incomplete: BTreeSet<u32> = cut.chain(gaps::ranks(group, records)).collect();
+            let mut finding = match incomplete.is_empty() {
+                true => counts::of_calls(group, records),
+                false => counts::of_calls(&group.without(&incomplete), records),
+            };
+            finding.unknown.extend(incomplete);
             mismatch::add(group, records, &mut finding);
             messages::add(group, records, &mut finding);
             finding

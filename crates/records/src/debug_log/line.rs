@@ -28,8 +28,11 @@ pub(super) enum Message<'a> {
         origin: Origin,
         making: Making,
     },
-    /// A communicator is given up, by its pointer.
+    /// A communicator is given up, or ended, by its pointer.
     Abort(u64),
+    Destroy(u64),
+    /// What a process prints before it makes its first communicator.
+    Begins,
     Tuning {
         /// Older versions do not say it.
         function: Option<&'a [u8]>,
@@ -52,6 +55,8 @@ pub(super) enum Origin {
     Id(u64),
     /// Another communicator, by its pointer. Which of that one's children it is, and the color that its ranks have in common.
     Parent { parent: u64, child: Option<i64>, color: i64 },
+    /// NCCL up to 2.14 says nothing of it.
+    Unsaid,
 }
 
 #[derive(Debug, PartialEq, Eq, Default, Clone, Copy)]
@@ -76,6 +81,16 @@ const INFO: &[u8] = b" INFO ";
 const WARN: &[u8] = b" WARN ";
 
 const NAME: usize = 24;
+
+/// What follows the name of a call.
+const OP_COUNT: &[u8] = b": opCount ";
+
+/// The names of calls.
+const CALLS: [&str; 10] =
+    ["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AlltoAll", "Gather", "Scatter", "Send", "Recv"];
+
+/// A line that breaks off within its beginning is not longer.
+const LONGEST_BROKEN_OFF: usize = 512;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found<'a> {
@@ -117,6 +132,54 @@ pub(super) fn parse(line: &[u8]) -> Option<Found<'_>> {
     Some(Found::Line(Line { process, thread, device, message }))
 }
 
+/// What is left of a line whose beginning is cut off: the call, if that is whole, and its communicator, by its pointer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Piece<'a> {
+    pub(super) call: Option<Call<'a>>,
+    pub(super) comm: Option<u64>,
+    /// Whether it is the end of a call alone, whose beginning may be in another line.
+    pub(super) is_end: bool,
+}
+
+/// What is left of a call without the name of its process.
+pub(super) fn piece(line: &[u8]) -> Option<Piece<'_>> {
+    let at = memmem::find(line, OP_COUNT);
+    if at.is_none() && memmem::find(line, b" [nranks=").is_none() {
+        return None;
+    }
+    let call = at.and_then(|at| {
+        let function = line[..at].rsplit(|byte| *byte == b' ').next()?;
+        // `Reduce` may be the rest of `AllReduce`.
+        let names = || CALLS.iter().map(|name| name.as_bytes());
+        let may_be_rest = at == function.len() && names().any(|name| name != function && name.ends_with(function));
+        let is_whole = names().any(|name| name == function) && !may_be_rest;
+        call(function, &line[at + OP_COUNT.len()..]).filter(|_| is_whole)
+    });
+    Some(Piece { call, comm: comm_of(line), is_end: at.is_none() })
+}
+
+/// What there is of the name of the process of a line that breaks off before it says anything: `node1:200:300 [0] NC`, `node1:20`.
+pub(super) fn broken_off(line: &[u8]) -> Option<&[u8]> {
+    const MARK: &[u8] = b"NCCL INFO ";
+    if line.len() > LONGEST_BROKEN_OFF || memchr(b':', line).is_none() {
+        return None;
+    }
+    let before = match memmem::rfind(line, MARK) {
+        Some(at) => {
+            let message = &line[at + MARK.len()..];
+            let is_call = |name: &str| {
+                name.as_bytes().starts_with(message)
+                    || message.strip_prefix(name.as_bytes()).is_some_and(|rest| OP_COUNT.starts_with(rest))
+            };
+            CALLS.into_iter().any(is_call).then_some(&line[..at])
+        }
+        None => (0..MARK.len()).rev().find_map(|n| line.strip_suffix(&MARK[..n])),
+    }?;
+    let before = before.trim_ascii_end();
+    let whole = origin(before).map(|(process, ..)| process);
+    whole.or_else(|| (memchr(b' ', before).is_none()).then_some(before))
+}
+
 /// Where the mark of a second line is, whose process wrote into the first.
 pub(super) fn second_mark(line: &[u8]) -> Option<usize> {
     let is_mark = |at: &usize| line[..*at].ends_with(b" ") && line[at + NAME_OF_NCCL.len()..].starts_with(INFO);
@@ -131,15 +194,22 @@ pub(super) fn is_line(line: &[u8]) -> bool {
 }
 
 /// The process, the thread and the device of the text before the mark. There may be anything before them, and a time after them. Without host and process
-/// the device has to tell the processes apart.
+/// the device has to tell the processes apart, and it does so beside numbers that somebody has made unreadable: `node1:XXXX [0]`.
 fn origin(text: &[u8]) -> Option<(&[u8], &[u8], Option<u32>)> {
-    let (mut device, mut alone) = (None, None);
+    let (mut device, mut alone, mut end) = (None, None, text.len());
+    let mut end_of_device = end;
     for part in text.rsplit(|byte| *byte == b' ') {
+        let start = end - part.len();
         if let Some(number) = part.strip_prefix(b"[").and_then(|rest| decimal(rest.strip_suffix(b"]")?)) {
             device = u32::try_from(number).ok();
             alone = device.map(|_| (part, part, device));
+            end_of_device = end;
         } else if let Some(thread_at) = memchr::memrchr(b':', part) {
             let process = &part[..thread_at];
+            if device.is_some() && thread_at > 0 && is_hidden(&part[thread_at + 1..]) {
+                let whole = &text[start..end_of_device];
+                return Some((whole, whole, device));
+            }
             let process_at = memchr::memrchr(b':', process)?;
             let is_number = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
             if process_at > 0 && is_number(&part[thread_at + 1..]) && is_number(&process[process_at + 1..]) {
@@ -147,28 +217,45 @@ fn origin(text: &[u8]) -> Option<(&[u8], &[u8], Option<u32>)> {
             }
             return None;
         }
+        end = start.saturating_sub(1);
     }
     alone
+}
+
+/// Whether a number is made unreadable: `XXXX`, `****`, `<pid>`.
+pub(super) fn is_hidden(text: &[u8]) -> bool {
+    let is_same = |letter: u8| text.len() > 1 && text.iter().all(|byte| *byte == letter);
+    b"Xx*#?".iter().any(|letter| is_same(*letter)) || text.starts_with(b"<") && text.ends_with(b">")
 }
 
 fn message(text: &[u8]) -> Option<Message<'_>> {
     if let Some(at) = memchr(b':', &text[..text.len().min(NAME)]) {
         let (function, rest) = (&text[..at], &text[at + 1..]);
-        if let Some(rest) = rest.strip_prefix(b" opCount ") {
+        if let Some(rest) = text[at..].strip_prefix(OP_COUNT) {
             return Some(call(function, rest).map_or_else(|| garbled(function, rest), Message::Call));
         }
         if let Some(of) = rest.strip_prefix(b" ").and_then(|rest| tuning(Some(function), rest)) {
             return Some(of);
         }
     }
+    if [&b"Bootstrap"[..], b"cudaDriverVersion"].iter().any(|word| text.starts_with(word)) {
+        return Some(Message::Begins);
+    }
     tuning(None, text).or_else(|| init(text))
 }
 
 /// What is left of a call. A word is whole if another follows it.
 fn garbled<'a>(function: &'a [u8], text: &'a [u8]) -> Message<'a> {
-    let whole = |text: &'a [u8]| Some(&text[..memchr(b' ', text)?]);
-    let comm = memmem::find(text, b" comm ").and_then(|at| whole(&text[at + b" comm ".len()..]));
-    Message::Garbled { function, op_count: whole(text).and_then(hex), comm: comm.and_then(pointer) }
+    Message::Garbled { function, op_count: whole_word(text).and_then(hex), comm: comm_of(text) }
+}
+
+fn whole_word(text: &[u8]) -> Option<&[u8]> {
+    Some(&text[..memchr(b' ', text)?])
+}
+
+fn comm_of(text: &[u8]) -> Option<u64> {
+    let at = memmem::find(text, b" comm ")?;
+    whole_word(&text[at + b" comm ".len()..]).and_then(pointer)
 }
 
 /// `1a sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x3 [nranks=8] stream 0x4`
@@ -209,7 +296,8 @@ fn tuning<'a>(function: Option<&'a [u8]>, text: &'a [u8]) -> Option<Message<'a>>
 
 /// `ncclCommInitRank comm 0x1 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE`, or
 /// `ncclCommSplit comm 0x3 rank 0 nranks 4 cudaDev 0 nvmlDev 0 busId 1b000 parent 0x1 splitCount 1 color 0 key 0 - Init COMPLETE`. Some versions
-/// write a `commId` there, too, which is the same for all children.
+/// write a `commId` there, too, which is the same for all children. NCCL up to 2.14 writes
+/// `comm 0x1 rank 0 nranks 8 cudaDev 0 busId 1b000 - Init COMPLETE`.
 fn init(text: &[u8]) -> Option<Message<'_>> {
     let after = |key: &[u8]| {
         let at = memmem::find(text, key)? + key.len();
@@ -218,13 +306,20 @@ fn init(text: &[u8]) -> Option<Message<'_>> {
     if text.ends_with(b"Abort COMPLETE") {
         return after(b"comm ").and_then(pointer).map(Message::Abort);
     }
+    if text.ends_with(b"Destroy COMPLETE") {
+        return after(b"comm ").and_then(pointer).map(Message::Destroy);
+    }
     let origin = match after(b" parent ").and_then(pointer) {
         Some(parent) => Origin::Parent {
             parent,
             child: after(b" splitCount ").or_else(|| after(b" childCount ")).and_then(signed),
             color: after(b" color ").and_then(signed)?,
         },
-        None => Origin::Id(after(b" commId ").and_then(pointer)?),
+        None => match after(b" commId ") {
+            Some(id) => Origin::Id(pointer(id)?),
+            None if text.starts_with(b"comm ") && text.ends_with(b"Init COMPLETE") => Origin::Unsaid,
+            None => return None,
+        },
     };
     Some(Message::Init {
         comm: after(b"comm ").and_then(pointer)?,
@@ -319,10 +414,45 @@ mod tests {
         }
         check("comm 0x56 rank 1 nranks 4 cudaDev 1 busId 2a000 - Abort COMPLETE", Some(Message::Abort(0x56)));
         assert!(parse(b"08:35:04] NCCL INFO AllReduce: opCount 1").is_none());
+        check(
+            "comm 0x56 rank 1 nranks 4 cudaDev 1 nvmlDev 1 - Init COMPLETE",
+            init(0x56, 1, 4, Origin::Unsaid, Making::Ended),
+        );
+        check("Bootstrap : Using eth0:10.0.0.1<0>", Some(Message::Begins));
         let Some(Found::Line(alone)) = parse(b"[3] NCCL INFO AllReduce: opCount zz sendbuff") else { panic!() };
         assert_eq!((alone.process, alone.device), (&b"[3]"[..], Some(3)));
         let warning = parse(b"n2:200:300 [0] transport/net_ib.cc:667 NCCL WARN NET/IB : status=12");
         assert_eq!(warning, Some(Found::Warning(b"n2:200", Some(0), b"NET/IB : status=12")));
+        let hidden = parse(b"[2026-03-13 22:26:02] n2:XXXX [5] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed");
+        assert_eq!(hidden, Some(Found::Warning(b"n2:XXXX [5]", Some(5), b"Call to ibv_modify_qp failed")));
         assert_eq!(parse(b"[Rank 1] Watchdog caught: WorkNCCL(SeqNum=8)"), Some(Found::Other));
+    }
+
+    #[test]
+    fn of_lines_that_are_cut_the_rest_is_read() {
+        let rest = "AllReduce: opCount 9 sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x5600 [nranks=4] stream 0x3";
+        let whole = piece(rest.as_bytes()).unwrap();
+        assert_eq!((whole.call.map(|call| (call.op_count, call.count)), whole.comm), (Some((9, 4)), Some(0x5600)));
+        for (text, wanted) in [
+            (&rest[3..], Some(Some(0x5600))),
+            (&rest[rest.find("count 4").unwrap()..], Some(Some(0x5600))),
+            (&rest[rest.find("00 [nranks").unwrap()..], Some(None)),
+            ("epoch 3 count 4 comm 0x5600 done", None),
+        ] {
+            let found = piece(text.as_bytes());
+            assert_eq!(found.map(|of| (of.call, of.comm)), wanted.map(|comm| (None, comm)), "{text}");
+        }
+        for (text, wanted) in [
+            ("n:1:2 [0] NC", Some("n:1")),
+            ("n:1:2 [0] NCCL INFO", Some("n:1")),
+            ("n:1:2 [0] NCCL INFO AllRed", Some("n:1")),
+            ("n:1:2 [0] NCCL INFO AllReduce: opC", Some("n:1")),
+            ("n:1:2", Some("n:1")),
+            ("n:1", Some("n:1")),
+            ("n:1:2 [0] NCCL INFO Connected all rings", None),
+            ("step 3: loss 4", None),
+        ] {
+            assert_eq!(broken_off(text.as_bytes()), wanted.map(str::as_bytes), "{text}");
+        }
     }
 }

@@ -5,7 +5,8 @@
 //! Its `commId` is a hash of the unique id, as Megatrace has it, and not the `commHash` of NCCL's plugins. Children of another
 //! communicator have none: they are named after that one. Times are in seconds at most, in an unknown time zone: none is used.
 //!
-//! A job's log has more than that: NCCL's warnings (`warnings`), what PyTorch's watchdog prints (`watchdog`), and which ranks failed (`failures`).
+//! A job's log has more than that: NCCL's warnings (`warnings`), what PyTorch's watchdog prints (`watchdog`), which ranks failed (`failures`), and RAS's answers
+//! (`ras_text`).
 
 mod failures;
 mod line;
@@ -21,10 +22,11 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use self::failures::Failures;
-use self::line::{Call, Found, Line, Message, Origin};
+use self::line::{Call, Found, Line, Message, Origin, Piece};
 use self::warnings::Warnings;
 use self::watchdog::Watchdog;
 use super::lines;
+use super::ras_text::Answers;
 use super::reader::{Keep, Reader, Reading};
 use super::tables::{Making, RankStatus, Records};
 use crate::operation::{Communicator, Counts, Operation, Source};
@@ -53,6 +55,9 @@ const HEADER: usize = 4;
 /// What communicators are called whose making is not in the log. Which of those of several processes are one, nothing says.
 const UNMADE: &str = "not made in the log";
 
+/// How the name of a communicator begins of which the log says no id: `communicator 1 of 8 ranks`.
+const UNSAID: &str = "communicator ";
+
 /// How many choices are compared one by one before they are looked up.
 const FEW: usize = 32;
 
@@ -65,14 +70,22 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     let Reading { bytes, file, records, keep, .. } = reading;
     let mut log = Log { keep: *keep, ..Log::default() };
     let (mut warnings, mut watchdog, mut failures) = (Warnings::default(), Watchdog::default(), Failures::default());
+    let (mut answers, mut end_of_text) = (Answers::default(), 0);
     let too_long = lines::for_each(*bytes, |text, mut offset| {
         let mut rest = text;
         while !rest.is_empty() {
             // A process may have written into the line of another.
             let end = line::second_mark(rest).and_then(|mark| log.beginning(&rest[..mark]));
             let (text, more) = rest.split_at(end.unwrap_or(rest.len()));
+            log.ends_early = false;
             match line::parse(text) {
-                None => failures.line(text),
+                None => {
+                    answers.line(text, offset);
+                    failures.line(text);
+                    if log.piece(text) {
+                        file.repair("calls whose lines are cut", Some(offset));
+                    }
+                }
                 Some(Found::Line(line)) => match log.line(&line) {
                     Taken::Whole => {}
                     Taken::Part => file.repair("calls whose lines are cut", Some(offset)),
@@ -82,11 +95,13 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
                     warnings.add(&String::from_utf8_lossy(process), device, text, offset);
                 }
                 Some(Found::Other) => {
+                    answers.line(text, offset);
                     watchdog.line(text);
                     failures.line(text);
                 }
             }
             offset += text.len() as u64;
+            end_of_text = offset;
             if !more.is_empty() {
                 file.repair("lines that another begins in", Some(offset));
             }
@@ -94,9 +109,12 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         }
     });
     // A job's log has what its ranks print, the watchdog's lines among them.
-    if log.is_empty() && warnings.lines == 0 && watchdog.lines + failures.count() > 0 {
-        file.source = Some(Source::WATCHDOG);
-    }
+    file.source = match () {
+        () if !log.is_empty() || warnings.lines > 0 => Some(Source::DEBUG_LOG),
+        () if watchdog.lines + failures.count() > 0 => Some(Source::WATCHDOG),
+        () if !answers.is_empty() => Some(Source::RAS),
+        () => file.source,
+    };
     file.records = log.calls + watchdog.lines + warnings.lines + failures.count();
     file.skip_several("warnings of NCCL beyond the first 1,000", warnings.left_out.0, warnings.left_out.1);
     if log.without_init > 0 {
@@ -109,6 +127,10 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     let (timed_out, first) = watchdog.timed_out();
     failures.finish(&timed_out, first, records);
     watchdog.finish(records, file);
+    file.is_timeless = file.source == Some(Source::RAS);
+    if !answers.is_empty() || file.is_timeless {
+        answers.finish(end_of_text, records, file);
+    }
     records.warnings.extend(warnings.all);
     file.skip_several("ends of lines that are too long", too_long?, None);
     Ok(())
@@ -183,6 +205,8 @@ struct Log {
     calls: u64,
     without_init: u64,
     processes: Numbers<Vec<u8>>,
+    /// By process: the GPU of its first line, before it has a communicator.
+    devices: HashMap<u32, u32, RandomState>,
     threads: Numbers<Vec<u8>>,
     functions: Numbers<Vec<u8>>,
     comms: Vec<Comm>,
@@ -190,8 +214,17 @@ struct Log {
     live: HashMap<(u32, u64), u32, RandomState>,
     /// By process: the only communicator that it has had; `None` if there were several.
     only: HashMap<u32, Option<u32>, RandomState>,
-    /// By process: after how many calls of the log a call is lost of which nothing says whose it is.
+    /// By pointer: the process that has a communicator there; `None` if several have.
+    owners: HashMap<u64, Option<u32>, RandomState>,
+    /// By process: after how many calls of the log a call is lost of which nothing says whose it is; and of one that may be of any process.
     lost: HashMap<u32, u64, RandomState>,
+    lost_of_any: Option<u64>,
+    /// How many calls were cut whose ends have not come yet.
+    beginnings: u64,
+    /// Whether the last line of the log is cut. Then the log goes on elsewhere.
+    ends_early: bool,
+    /// By process and size: how many communicators it has made of which the log says no id.
+    unsaid: HashMap<(u32, u64), u32, RandomState>,
     /// By thread: calls without a choice, in their order.
     waiting: Vec<VecDeque<Waiting>>,
     counts: HashMap<Alike, u64, RandomState>,
@@ -204,14 +237,15 @@ impl Log {
     }
 
     fn line(&mut self, line: &Line<'_>) -> Taken {
-        let process = self.processes.number_of(line.process);
+        let process = self.process_of(line);
         match &line.message {
+            Message::Begins => drop(line.device.map(|device| self.devices.entry(process).or_insert(device))),
             Message::Call(call) => {
                 let thread = self.threads.number_of(line.thread);
                 self.call(call, process, thread, line.device);
             }
             Message::Init { comm, rank, ranks, origin, making } => {
-                let made = self.identity(process, *origin);
+                let made = self.identity(process, *comm, *ranks, *origin);
                 let made = made.map(|(hash, name)| Made { rank: *rank, ranks: *ranks, hash, name });
                 let at = self.init(process, *comm, made, line.device);
                 self.comms[at as usize].making = *making;
@@ -221,12 +255,24 @@ impl Log {
                     self.comms[*comm as usize].making = Making::Aborted;
                 }
             }
+            // What is made there next may look the same, if the log says no id.
+            Message::Destroy(comm) => {
+                let at = self.live.get(&(process, *comm)).copied();
+                let made = at.and_then(|at| self.comms[at as usize].made.as_ref());
+                if made.is_some_and(|made| {
+                    made.hash.is_none() && made.name.as_ref().is_some_and(|of| of.starts_with(UNSAID))
+                }) {
+                    self.live.remove(&(process, *comm));
+                }
+            }
             Message::Tuning { function, bytes, algorithm, protocol, channels } => {
                 let thread = self.threads.number_of(line.thread);
                 let choice = self.choice(algorithm, protocol, *channels);
                 self.tuned(thread, *function, *bytes, choice);
             }
             Message::Garbled { function, op_count, comm } => {
+                self.beginnings += 1;
+                self.ends_early = true;
                 let live = comm.and_then(|comm| self.live.get(&(process, comm)).copied());
                 // One that is not made in the log may not be the only one.
                 let only = self.only.get(&process).copied().flatten();
@@ -244,6 +290,59 @@ impl Log {
             }
         }
         Taken::Whole
+    }
+
+    /// The process of a line. The beginning of its name may be cut off: then it is the one that has the communicator.
+    fn process_of(&mut self, line: &Line<'_>) -> u32 {
+        if let (Message::Call(call), None) = (&line.message, self.processes.known(line.process))
+            && let Some(owner) = self.owners.get(&call.comm).copied().flatten()
+            && let Some(at) = self.live.get(&(owner, call.comm))
+        {
+            let is_device = line.device.is_some() && line.device == self.comms[*at as usize].device;
+            let is_rest = self.processes.list[owner as usize].ends_with(line.process);
+            if is_rest || is_device && line.process == line.thread {
+                return owner;
+            }
+        }
+        self.processes.number_of(line.process)
+    }
+
+    /// Takes what a line has that is cut; whether that is a call. A communicator's pointer shows whose it is, if one process alone has that.
+    fn piece(&mut self, text: &[u8]) -> bool {
+        let Some(Piece { call, comm, is_end }) = line::piece(text) else {
+            if let Some(name) = line::broken_off(text) {
+                let is_whole = self.processes.known(name).is_some();
+                let is_it = |known: &[u8]| if is_whole { known == name } else { known.starts_with(name) };
+                let whose = (0_u32..).zip(&self.processes.list).filter(|(_, known)| is_it(known));
+                for (process, _) in whose {
+                    self.lost.insert(process, self.calls);
+                    self.ends_early = true;
+                }
+            }
+            return false;
+        };
+        if is_end && self.beginnings > 0 {
+            self.beginnings -= 1;
+            return false;
+        }
+        let owner = comm.and_then(|comm| self.owners.get(&comm).copied().flatten());
+        match (owner, call) {
+            (Some(process), Some(call)) => {
+                let device = self.live.get(&(process, call.comm)).and_then(|at| self.comms[*at as usize].device);
+                let thread = self.threads.number_of(&b""[..]);
+                self.call(&call, process, thread, device);
+                return true;
+            }
+            (Some(process), None) => drop(self.lost.insert(process, self.calls)),
+            (None, _) => self.lost_of_any = Some(self.calls),
+        }
+        false
+    }
+
+    /// Notes a communicator at a pointer.
+    fn place(&mut self, process: u32, pointer: u64, comm: u32) {
+        self.live.insert((process, pointer), comm);
+        self.owners.entry(pointer).and_modify(|of| *of = of.filter(|of| *of == process)).or_insert(Some(process));
     }
 
     /// Where a line begins within another, by what is before its mark: at the name of a process that has written before.
@@ -293,7 +392,7 @@ impl Log {
         let function = self.functions.number_of(call.function);
         let comm = self.live.get(&(process, call.comm)).copied().unwrap_or_else(|| {
             let comm = self.new_comm(process, Comm { process, device, ..Comm::default() });
-            self.live.insert((process, call.comm), comm);
+            self.place(process, call.comm, comm);
             comm
         });
         let Call { op_count, count, dtype, root, ranks, stream, global_rank, .. } = *call;
@@ -320,10 +419,26 @@ impl Log {
     }
 
     /// The hash or the name of a communicator; `None` if its parent is unknown.
-    fn identity(&self, process: u32, origin: Origin) -> Option<(Option<u64>, Option<String>)> {
+    fn identity(
+        &mut self,
+        process: u32,
+        pointer: u64,
+        ranks: u64,
+        origin: Origin,
+    ) -> Option<(Option<u64>, Option<String>)> {
         let (parent, child, color) = match origin {
             Origin::Id(hash) => return Some((Some(hash), None)),
             Origin::Parent { parent, child, color } => (parent, child, color),
+            Origin::Unsaid => {
+                let known = self.live.get(&(process, pointer)).and_then(|at| self.comms[*at as usize].made.as_ref());
+                if let Some(known) = known.filter(|known| known.ranks == ranks) {
+                    return Some((known.hash, known.name.clone()));
+                }
+                // All its processes make their communicators in one order.
+                let number = self.unsaid.entry((process, ranks)).or_default();
+                *number += 1;
+                return Some((None, Some(format!("{UNSAID}{number} of {ranks} ranks"))));
+            }
         };
         let parent = self.comms[*self.live.get(&(process, parent))? as usize].made.as_ref()?;
         let parent = match (&parent.name, parent.hash) {
@@ -347,7 +462,7 @@ impl Log {
             self.comms[at as usize].making = Making::Unknown;
         }
         let at = self.new_comm(process, Comm { process, made, device, ..Comm::default() });
-        self.live.insert((process, pointer), at);
+        self.place(process, pointer, at);
         at
     }
 
@@ -397,6 +512,22 @@ impl Log {
         known.unwrap_or_else(|| self.choices.number((algorithm.as_ref().into(), protocol.as_ref().into(), channels)))
     }
 
+    /// Adds the processes that have made no communicator: one of them may be the rank that others wait for in the making of theirs.
+    fn without_communicators(&self, records: &mut Records) {
+        let has_one: HashSet<u32> = self.comms.iter().map(|comm| comm.process).collect();
+        for (at, name) in (0_u32..).zip(&self.processes.list).filter(|(at, _)| !has_one.contains(at)) {
+            let (host, pid) = host_and_pid(&String::from_utf8_lossy(name));
+            let device = self.devices.get(&at).copied().map(i64::from);
+            records.rank_status.push(RankStatus {
+                source: Source::DEBUG_LOG,
+                host,
+                pid,
+                device,
+                ..RankStatus::default()
+            });
+        }
+    }
+
     fn finish(mut self, records: &mut Records) {
         let names = self.functions.list.iter();
         let functions: Vec<(Arc<str>, Option<Collective>)> =
@@ -407,9 +538,13 @@ impl Log {
         for (at, comm) in (0_u32..).zip(&self.comms) {
             // Numbers after the lost call show that it was not the last, unless calls have to be counted.
             let counts = !comm.is_numbered || has_peers.contains(&at);
-            let is_cut = self.lost.get(&comm.process).is_some_and(|lost| comm.last <= *lost || counts);
+            let lost = self.lost.get(&comm.process).copied().max(self.lost_of_any);
+            // Who has one of the last calls may have called once more.
+            let is_recent = comm.last < self.calls && comm.last + 2 * self.comms.len() as u64 >= self.calls;
+            let is_cut = lost.is_some_and(|lost| comm.last <= lost || counts) || self.ends_early && is_recent;
             comms.push(status(comm, is_cut, &self.processes, records));
         }
+        self.without_communicators(records);
         let mut counts: Vec<(Alike, u64)> = self.counts.drain().filter(|(_, count)| *count > 0).collect();
         counts.sort_unstable();
         let operation = |of: &Alike, records: &mut Records| {
@@ -479,6 +614,7 @@ fn status(comm: &Comm, is_cut: bool, processes: &Numbers<Vec<u8>>, records: &mut
 /// The host and the process of `node1:200`. The host's name is without what a launcher puts before it: `[1,2]<stderr>:node1`, `[default2]:node1`.
 fn host_and_pid(process: &str) -> (Option<String>, Option<i64>) {
     let Some((host, pid)) = process.rsplit_once(':') else { return (None, None) };
+    let host = host.rsplit_once(':').filter(|(_, id)| line::is_hidden(id.as_bytes())).map_or(host, |(host, _)| host);
     let is_of_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_');
     let name = host.rsplit(|letter| !is_of_name(letter)).next().filter(|name| !name.is_empty());
     (Some(name.unwrap_or(host).to_owned()), pid.parse().ok())

@@ -13,12 +13,20 @@ const MOST: usize = 1000;
 /// In bytes.
 const LONGEST: usize = 512;
 
-/// What a warning is about, by words of its text, with `|` between them: the first row that has one.
+/// What a warning is about, by words of its text in lower case, with `|` between them: the first row that has one.
 const KINDS: &[(&str, &str)] = &[
     ("mismatch", "mismatch"),
-    ("network", "NET/IB|NET/Socket|NET/OFI|ibv_|remote peer|socketProgress|Connect to |socket|bootstrap"),
-    ("cuda", "Cuda failure|CUDA failure|cuda error|HIP failure|illegal memory access|unspecified launch failure"),
-    ("system", "unhandled system error|Call to |failed with error|Error while|shared memory"),
+    (
+        "setup",
+        "duplicate gpu|already checked in|no cuda device|no cuda-capable device|driver version is insufficient|invalid device",
+    ),
+    (
+        "network",
+        "net/ib|net/socket|net/ofi|net :|ibv_|remote peer|socketprogress|connect to |socket|bootstrap|call to recv|call to send|call to write|call to \
+         read|connection reset|connection refused|connection timed out|broken pipe",
+    ),
+    ("cuda", "cuda failure|cuda error|hip failure|illegal memory access|unspecified launch failure"),
+    ("system", "unhandled system error|call to |failed with error|error while|shared memory"),
 ];
 
 /// Process, GPU and text without numbers.
@@ -67,14 +75,17 @@ impl Warnings {
 
 /// What a text is about; `other` if it has none of the words.
 fn kind(text: &str) -> &'static str {
+    let text = text.to_ascii_lowercase();
     let has = |words: &str| words.split('|').any(|word| text.contains(word));
     KINDS.iter().find(|(_, words)| has(words)).map_or("other", |(kind, _)| kind)
 }
 
-/// The other side: `peer 10.0.0.2<41234>`, `remote peer node2<41234>`, `Connect to 10.0.0.2<41234> failed`.
+/// The other side: `peer 10.0.0.2<41234>`, `remote peer node2<41234>`, `Connect to 10.0.0.2<41234> failed`, `Call to recv from 10.0.0.2<41234> failed`.
 fn peer(text: &str) -> Option<String> {
     let word = |after: &str| text.split_once(after).and_then(|(_, rest)| rest.split_whitespace().next());
-    let found = word("peer ").or_else(|| word("Connect to ")).or_else(|| word("connection to "))?;
+    let has_port = |word: &&str| word.contains('<');
+    let found = word("peer ").or_else(|| word("Connect to ")).or_else(|| word("connection to "));
+    let found = found.or_else(|| word(" from ").filter(has_port)).or_else(|| word(" to ").filter(has_port))?;
     let name = found.split('<').next().unwrap_or(found).trim_matches(|letter: char| !letter.is_alphanumeric());
     let is_host = !name.is_empty() && (found.contains('<') || name.contains('.'));
     is_host.then(|| name.to_owned())
@@ -92,6 +103,15 @@ mod tests {
                 "network",
                 Some("10.0.0.2"),
             ),
+            ("Net : Call to recv from 10.200.84.247<58355> failed : Broken pipe", "network", Some("10.200.84.247")),
+            ("[Proxy Service 9] Failed to execute operation Connect from rank 9, retcode 6", "other", None),
+            (
+                "Mismatched collective detected, please check your collective calls at and around rank 11.",
+                "mismatch",
+                None,
+            ),
+            ("Duplicate GPU detected : rank 2 and rank 0 both on CUDA device 1000", "setup", None),
+            ("Call to posix_fallocate failed : No space left on device", "system", None),
             ("NET/IB : collective mismatch error local size 32768 remote 1048576", "mismatch", None),
             ("socketProgress: Connection closed by remote peer node2<56732>", "network", Some("node2")),
             ("Cuda failure 700 'an illegal memory access was encountered'", "cuda", None),

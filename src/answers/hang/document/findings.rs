@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::verdict::{notes, sentences};
-use super::words::{advice, capital, command, operation, process, sentence, warned, whereabouts};
-use crate::answers::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome};
+use super::words::{advice, capital, command, is_reported, operation, process, sentence, warned, whereabouts};
+use crate::answers::hang::{Evidence, EvidenceKind, HangReport, HungGroup, NcclWarning, Outcome};
 use crate::document::findings::{Document, Finding, FindingKind, Link, Place};
 use crate::document::format::{count, ranks};
 
@@ -17,8 +17,14 @@ const EVIDENCE: usize = 2;
 pub(crate) fn document(report: &HangReport) -> Document {
     let title = match report.outcome {
         Outcome::Hung => "The job hangs",
+        Outcome::Lagging
+            if report.processes.iter().all(|of| !of.made_less) && report.lagging.iter().all(is_reported) =>
+        {
+            "A process is reported"
+        }
         Outcome::Lagging => "A rank has done less than others",
         Outcome::Unclear => "Unclear whether the job hangs",
+        Outcome::NothingSeen if report.warnings.first().is_some_and(NcclWarning::is_telling) => "NCCL warned",
         Outcome::NothingSeen => "Nothing seen",
         Outcome::Clear => "No hang",
     };
@@ -53,7 +59,10 @@ fn findings(report: &HangReport) -> Vec<Finding> {
         let is_ahead = |of: &&Evidence| of.kind == EvidenceKind::Ahead;
         let ahead = group.evidence.iter().find(is_ahead).and_then(|of| of.ranks.first());
         let rank = ahead.or(blamed.into_iter().flatten().next());
-        let what = format!("{} of {}", operation(group.collective.as_deref(), group.sequence), group.name.group);
+        let what = match is_reported(group) {
+            true => group.name.group.clone(),
+            false => format!("{} of {}", operation(group.collective.as_deref(), group.sequence), group.name.group),
+        };
         let ranks_of: Vec<u32> =
             if group.culprits.is_empty() { rank.copied().into_iter().collect() } else { group.culprits.clone() };
         let is_hung = report.hung.iter().any(|of| std::ptr::eq(of, group));

@@ -26,7 +26,12 @@ fn reported(report: &HangReport) -> String {
             compared.process_count
         );
     }
-    for process in report.processes.iter().filter(|process| process.group.is_none()) {
+    let named = || report.processes.iter().filter(|process| process.group.is_none());
+    if named().all(words::is_unknown) {
+        let faults: Vec<String> = named().map(|of| capital(&of.faults.join(", "))).collect();
+        return format!("{}. They cannot go on without it.", faults.join(". "));
+    }
+    for process in named() {
         all.push(words::process(process));
         faults.extend(process.faults.iter().map(String::as_str));
     }
@@ -42,7 +47,7 @@ fn reported(report: &HangReport) -> String {
     )
 }
 
-pub(super) fn lagging(report: &HangReport) -> String {
+pub(crate) fn lagging(report: &HangReport) -> String {
     let group = report.lagging.first();
     if group.is_none() {
         return reported(report);

@@ -21,9 +21,10 @@ use crate::document::format::ranks;
 use crate::document::html::Page;
 use crate::document::table::{Cell, Column, Table, name, words};
 
+pub(crate) use lag::lagging;
 pub use verdict::verdict;
-use words::operation;
-pub(crate) use words::{difference, warned};
+pub(crate) use verdict::{NOTHING, hung};
+pub(crate) use words::{difference, is_reported, operation, warned};
 
 /// Whether a job hangs, and how to show it.
 #[derive(Debug, Clone)]

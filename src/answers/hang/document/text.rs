@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use super::words::{advice, capital, command, has, is_aborted, operation, process, sentence, whereabouts};
+use super::words::{
+    advice, capital, command, has, is_aborted, is_reported, is_unknown, operation, process, sentence, whereabouts,
+};
 use crate::answers::hang::{
     Cell, CellState, ComparedPaths, Evidence, EvidenceKind, HangReport, HungGroup, MatrixRow, OpenGroup, RankProcess,
 };
@@ -48,7 +50,12 @@ pub(crate) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> i
         report.hung.iter().enumerate().filter(|(_, group)| is_root(group)).chain(lagging).collect();
     let later: Vec<(usize, &HungGroup)> = report.hung.iter().enumerate().filter(|(_, group)| !is_root(group)).collect();
     if !roots.is_empty() {
-        writeln!(out, "\n{}", if report.hung.is_empty() { "Who has done less" } else { "Where it begins" })?;
+        let title = match report.hung.is_empty() {
+            true if report.lagging.iter().all(is_reported) => "What is reported",
+            true => "Who has done less",
+            false => "Where it begins",
+        };
+        writeln!(out, "\n{title}")?;
     }
     let limit = |of: usize| if screen.verbose { usize::MAX } else { of };
     for (row, group) in roots.iter().take(limit(GROUPS)) {
@@ -102,9 +109,12 @@ impl Page<'_> {
     }
 
     fn group(&mut self, row: usize, group: &HungGroup, out: &mut Vec<u8>) -> io::Result<()> {
-        let what = operation(group.collective.as_deref(), group.sequence);
+        let what = match is_reported(group) {
+            true => String::new(),
+            false => format!(": {}", operation(group.collective.as_deref(), group.sequence)),
+        };
         let of = if group.name.ranks.is_empty() { String::new() } else { format!(", {}", ranks(&group.name.ranks)) };
-        let title = format!("{}{}{of}: {what}", self.letter(row), group.name.group);
+        let title = format!("{}{}{of}{what}", self.letter(row), group.name.group);
         self.indented(&title, 2, out)?;
         // Without --verbose, evidence about ranks that only wait for others themselves is counted.
         let (is_open, is_verbose) = (self.report.culprits.is_empty(), self.screen.verbose);
@@ -155,6 +165,11 @@ impl Page<'_> {
             )?;
         }
         for of in reported.iter().take(limit) {
+            if is_unknown(of) {
+                self.indented(&capital(&of.faults.join(", ")), 2, out)?;
+                self.indented("First: find the log of who is missing, and whether its process runs.", 6, out)?;
+                continue;
+            }
             self.indented(&format!("{}: {}", capital(&process(of)), of.faults.join(", ")), 2, out)?;
             let host = of.host.as_ref().map_or(String::new(), |host| format!(" on {}", visible(host)));
             let logs = format!("read the end of its log, and the kernel's log{host} (dmesg -T).");
@@ -243,7 +258,9 @@ impl Page<'_> {
         let all = &self.report.matrix;
         let groups = &all[..self.columns];
         let cells = || groups.iter().flat_map(|row| &row.cells);
-        let at_fault = |cell: &&Cell| !matches!(cell.state, CellState::Waiting | CellState::Enqueued | CellState::Done);
+        let at_fault = |cell: &&Cell| {
+            !matches!(cell.state, CellState::Waiting | CellState::Enqueued | CellState::Done | CellState::Answers)
+        };
         let blamed: BTreeSet<u32> = cells().filter(at_fault).map(|cell| cell.rank).collect();
         let members: BTreeSet<(bool, u32)> = cells().map(|cell| (!blamed.contains(&cell.rank), cell.rank)).collect();
         let rows = if self.screen.verbose { usize::MAX } else { ROWS };
@@ -293,9 +310,11 @@ fn word(cell: &Cell) -> String {
         CellState::Stuck => "stuck",
         CellState::Missing => "missing",
         CellState::Lagging => "lags",
+        CellState::Reported => "reported",
         CellState::Waiting => "waits",
         CellState::Enqueued => "unknown, called",
         CellState::Done => "done",
+        CellState::Answers => "answers",
         CellState::Unknown => "no records",
     };
     cell.sequence.map_or(word.to_owned(), |sequence| format!("{word} {sequence}"))

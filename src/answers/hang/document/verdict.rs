@@ -14,6 +14,9 @@ use crate::operation::Source;
 /// This many groups are named, where each has ranks of its own.
 const GROUPS: usize = 4;
 
+/// What is said of records without anything to judge by.
+pub(crate) const NOTHING: &str = "The records have nothing by which to judge.";
+
 /// The verdict in one line, then the calls that failed, then what the recordings lack.
 pub fn verdict(report: &HangReport) -> String {
     sentences(report).collect::<Vec<_>>().join(" ")
@@ -23,7 +26,7 @@ pub(crate) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
     let judged = match report.outcome {
         Outcome::Hung => hung(report),
         Outcome::Lagging => lagging(report),
-        Outcome::NothingSeen if report.group_count == 0 => report.processes_without_ranks.map_or(String::new(), |of| {
+        Outcome::NothingSeen if report.group_count == 0 => report.processes_without_ranks.map_or(NOTHING.to_owned(), |of| {
             format!(
                 "Nothing seen: {} processes made {} calls each. Logs of NCCL_DEBUG do not say which operations have not ended, so that they cannot show whether \
                  the job hangs.",
@@ -31,7 +34,7 @@ pub(crate) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
             )
         }),
         Outcome::Unclear if report.open.is_empty() && !report.timed_out_ranks.is_empty() => timed_out(report),
-        _ if report.group_count == 0 && report.standstill.is_none() => "The records have nothing by which to judge.".to_owned(),
+        _ if report.group_count == 0 && report.standstill.is_none() => NOTHING.to_owned(),
         Outcome::Unclear if matches!(report.still, Some(Still::Moves | Still::Ended)) => unsettled(report),
         Outcome::Unclear if report.open.is_empty() && report.standstill.is_some() => standstill(report),
         Outcome::Unclear if report.open.is_empty() && !report.differing.is_empty() => differing(report),
@@ -50,7 +53,9 @@ pub(crate) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
         _ => judged,
     };
     let judged = match (report.outcome, report.warnings.first().filter(|of| of.is_telling())) {
-        (Outcome::Unclear, Some(first)) if report.open.is_empty() && report.losses.is_empty() => {
+        (Outcome::Unclear | Outcome::NothingSeen, Some(first))
+            if report.open.is_empty() && report.losses.is_empty() =>
+        {
             format!("{} Whether the job hangs, these records do not show.", words::warned(first))
         }
         (_, Some(first)) => format!("{judged} {}", words::warned(first)),
@@ -77,7 +82,7 @@ fn group_suffix(group: Option<&HungGroup>) -> String {
     group.filter(|group| group.name.ranks_are_local).map_or(String::new(), |group| format!(" of {}", group.name.group))
 }
 
-fn hung(report: &HangReport) -> String {
+pub(crate) fn hung(report: &HangReport) -> String {
     let tie = |group: &&HungGroup| group.evidence.iter().any(|of| of.kind.is_tie());
     let Some(culprits) = Some(&report.culprits).filter(|culprits| !culprits.is_empty()) else {
         if let Some(group) = report.hung.iter().find(tie) {

@@ -38,7 +38,7 @@ fn located(pid: Option<i64>, host: Option<&str>, gpu: Option<i64>) -> String {
     if parts.is_empty() { pid } else { format!("{pid} ({})", parts.join(", ")) }
 }
 
-/// What NCCL warned of, with the process that did first: `NCCL warned on process 200 (n2, GPU 0): "NET/IB : …".`
+/// What NCCL warned of, with the process that did first: `NCCL warned on process 200 (n2, GPU 0): "NET/IB : …".` A peer that several name comes before that.
 pub(crate) fn warned(of: &NcclWarning) -> String {
     let who = located(of.pid, of.host.as_deref(), of.gpu);
     let more = match of.process_count {
@@ -47,7 +47,10 @@ pub(crate) fn warned(of: &NcclWarning) -> String {
     };
     let often = if of.count > of.process_count { format!(", {} times", count(of.count)) } else { String::new() };
     let why = status(&of.text).map_or(String::new(), |why| format!(" {why}"));
-    format!("NCCL warned on {who}{more}{often}: \"{}\".{why}", shorten_right(&visible(&of.text), LONGEST_WARNING))
+    let peer = of.peers.first().filter(|_| of.peer_process_count > 1).map_or(String::new(), |peer| {
+        format!("Look at {} first: {} processes warn of it. ", visible(peer), count(of.peer_process_count))
+    });
+    format!("{peer}NCCL warned on {who}{more}{often}: \"{}\".{why}", shorten_right(&visible(&of.text), LONGEST_WARNING))
 }
 
 /// What the status of an InfiniBand completion means, as verbs.h numbers them.
@@ -245,6 +248,16 @@ pub(crate) fn is_aborted(group: &HungGroup) -> bool {
     let is_abort = |of: &&Evidence| of.kind == EvidenceKind::Fault && of.here.as_deref() == Some("aborted");
     let aborted: usize = group.evidence.iter().filter(is_abort).map(|of| of.ranks.len()).sum();
     aborted > 0 && aborted >= group.name.ranks.len() && group.evidence.iter().all(|of| is_abort(&of))
+}
+
+/// Whether a source says what is wrong with ranks of a group, and nothing shows that they have done less.
+pub(crate) fn is_reported(group: &HungGroup) -> bool {
+    !group.evidence.is_empty() && group.evidence.iter().all(|of| of.kind == EvidenceKind::Fault)
+}
+
+/// Whether nothing says which process it is.
+pub(crate) fn is_unknown(of: &RankProcess) -> bool {
+    of.pid.is_none() && of.host.is_none() && of.gpu.is_none()
 }
 
 /// What to do first about a group, after `First: `; `None` if it only waits for others.

@@ -131,7 +131,8 @@ fn no_times(records: &Records) -> Vec<Finding> {
         *all += times;
         *is_timed |= operation.took().is_some();
     }
-    let without = by_source.into_iter().filter(|(_, (_, is_timed))| !is_timed);
+    // Operations that timed out have no end.
+    let without = by_source.into_iter().filter(|(of, (_, is_timed))| !is_timed && *of != Source::WATCHDOG);
     let has_calls = |of: Source| records.operations.iter().any(|call| call.source == of && call.enqueued.is_some());
     let of_channels = |of: Source| {
         let operations = records.channels.iter().filter_map(|channel| records.operations.get(channel.operation?));

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) use lacks::remarks;
 
 use super::RecordsReport;
-use crate::answers::hang::document::{difference, warned};
-use crate::answers::hang::{EvidenceKind, HungGroup, NcclWarning, Outcome, hang, merged};
+use crate::answers::hang::document::{NOTHING, difference, hung, is_reported, lagging, operation, warned};
+use crate::answers::hang::{EvidenceKind, HangReport, HungGroup, NcclWarning, OpenGroup, Outcome, hang, merged};
 use crate::answers::recording;
 use crate::answers::recording::{Loss, words};
 use crate::document::findings::{Finding, FindingKind, Place};
@@ -43,23 +43,27 @@ fn problem(
 
 /// The problems, the most important first.
 pub(super) fn find(records: &Records, communicators: &Communicators, report: &RecordsReport) -> Vec<Finding> {
-    let mut found = hangs(records);
+    let judged = hang(records);
+    let mut found = hangs(records, &judged);
     found.extend(recording::failed_calls(records).iter().map(|calls| {
         let advice = "read what NCCL prints about it with NCCL_DEBUG=WARN.";
         problem(FindingKind::FailedCalls, "Failed calls", words::failed(calls), [], Some(advice))
     }));
-    found.extend(merged(records).iter().map(warning));
+    found.extend(merged(records).iter().map(|of| warning(of, &judged)));
     found.extend(recording::losses(records).iter().filter_map(not_recorded));
     found.extend(mixed(records, communicators));
     found.extend(slow::find(records, report));
+    if found.is_empty() && judged.is_empty() && report.census.is_empty() && report.flows.is_none() {
+        found.push(problem(FindingKind::NoOperations, "Nothing to judge by", NOTHING.to_owned(), [], None));
+    }
     found.extend(lacks::find(records, communicators, report));
     found
 }
 
-/// Dumps and answers of RAS suggest that the job hung, so only in these hangs are looked for; in all, calls that differ.
-fn hangs(records: &Records) -> Vec<Finding> {
+/// Dumps, answers of RAS and timeouts suggest that the job hung, so only in these hangs are looked for; in all, calls that differ and processes that a source
+/// reports.
+fn hangs(records: &Records, report: &HangReport) -> Vec<Finding> {
     let is_made_for_that = |file: &RecordFile| matches!(file.source, Some(Source::FLIGHT_RECORDER | Source::RAS));
-    let report = hang(records);
     let is_fewer = |group: &&HungGroup| group.evidence.iter().any(|of| of.kind == EvidenceKind::FewerMessages);
     let differing = report.differing.iter().chain(report.lagging.iter().filter(is_fewer));
     let differs = |group: &HungGroup| {
@@ -68,28 +72,51 @@ fn hangs(records: &Records) -> Vec<Finding> {
         problem(FindingKind::Hang, "Calls differ", what, group.odd_ranks.clone(), Some(advice))
     };
     let mut found: Vec<Finding> = differing.take(DIFFERING).map(differs).collect();
-    if !records.files.iter().any(is_made_for_that) {
-        return found;
-    }
-    let what = match &report.culprits[..] {
-        [] if report.outcome == Outcome::Hung => "The job hangs, or is held up.".to_owned(),
-        [] => "Ranks have done less than others of their group.".to_owned(),
-        culprits => format!("The job hangs, or is held up, on {}.", ranks(culprits)),
+    let has_timed_out = records.operations.iter().any(|of| of.source == Source::WATCHDOG);
+    let is_reported_alone =
+        report.lagging.is_empty() && report.processes.iter().any(|of| of.group.is_none() && !of.made_less);
+    let what = match (report.outcome, &report.culprits[..]) {
+        (Outcome::Hung | Outcome::Lagging, culprits @ [_, ..]) => {
+            Some(format!("The job hangs, or is held up, on {}.", ranks(culprits)))
+        }
+        (Outcome::Hung, []) => Some(hung(report)),
+        (Outcome::Lagging, []) if is_reported_alone || report.lagging.first().is_some_and(is_reported) => {
+            Some(lagging(report))
+        }
+        (Outcome::Lagging, []) if !report.lagging.is_empty() => {
+            Some("Ranks have done less than others of their group.".to_owned())
+        }
+        _ => None,
     };
+    let timed_out = has_timed_out.then(|| match report.open.first().filter(|_| what.is_none()) {
+        Some(OpenGroup { name, collective, sequence, waiting_ranks, .. }) => {
+            let what = operation(collective.as_deref(), *sequence);
+            format!("A collective timed out: {what} of {} on {}.", visible(&name.group), ranks(waiting_ranks))
+        }
+        None => "A collective timed out.".to_owned(),
+    });
+    let is_looked_for = has_timed_out || is_reported_alone || records.files.iter().any(is_made_for_that);
     let advice = "ask `nccl-stacks hang` with the same files: it says in which call, and why.";
-    if matches!(report.outcome, Outcome::Hung | Outcome::Lagging) {
-        found.insert(0, problem(FindingKind::Hang, "Hang", what, report.culprits, Some(advice)));
+    let what: Vec<String> = timed_out.into_iter().chain(what.filter(|_| is_looked_for)).collect();
+    if !what.is_empty() {
+        found.insert(0, problem(FindingKind::Hang, "Hang", what.join(" "), report.culprits.clone(), Some(advice)));
     }
     found
 }
 
-fn warning(of: &NcclWarning) -> Finding {
+fn warning(of: &NcclWarning, judged: &HangReport) -> Finding {
     let advice = match of.kind {
         "network" => Some(
             "look at the NIC, the cable and the switch port between both sides, and whether the process on the other side still runs.",
         ),
         "cuda" => Some("look at the GPU: Xid errors in dmesg, nvidia-smi -q; and at what ran there before."),
-        "mismatch" => Some("ask `nccl-stacks hang` with the same files: it says which ranks call something different."),
+        "setup" => Some("look at which GPU and which rank each process gets when it starts."),
+        "mismatch" if !judged.differing.is_empty() || judged.outcome == Outcome::Hung => {
+            Some("ask `nccl-stacks hang` with the same files: it says which ranks call something different.")
+        }
+        "mismatch" => Some(
+            "let all ranks log their calls (NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,COLL): `nccl-stacks hang` compares these logs.",
+        ),
         _ => None,
     };
     problem(FindingKind::Warned, "NCCL warned", warned(of), [], advice)

@@ -12,9 +12,11 @@ const STATE_KINDS = {
   stuck: ['S', 'bad', 'has not finished what others have'],
   missing: ['M', 'exposed', 'did not enqueue it'],
   lagging: ['L', 'caused', 'has done less'],
+  reported: ['R', 'caused', 'its source says that something is wrong with it'],
   waiting: ['W', 'waited', 'waits for the others, or is incomplete like them'],
   enqueued: ['E', 'muted', 'has enqueued it; nothing says whether it is complete'],
   done: ['·', 'good', 'done'],
+  answers: ['A', 'muted', 'it answers, and its source says nothing else'],
   unknown: ['?', 'muted', 'no records'],
 };
 const STATE_ORDER = Object.keys(STATE_KINDS);
