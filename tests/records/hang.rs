@@ -129,9 +129,10 @@ pub(crate) fn answer(time: &str, counts: &[(u32, u64)]) -> String {
         .iter()
         .map(|(rank, count)| json!({"rank": rank, "host": "h", "pid": 1, "cuda_dev": 0, "collective_counts": {"AllReduce": count}}))
         .collect();
+    let size = counts.iter().map(|(rank, _)| rank + 1).max().unwrap_or_default().max(4);
     json!({
         "nccl_version": "2.28.9", "timestamp": format!("2026-01-01 00:{time}:00"), "communicators_count": 1,
-        "communicators": [{"hash": "0xabc", "size": 4, "ranks": ranks, "missing_ranks": []}],
+        "communicators": [{"hash": "0xabc", "size": size, "ranks": ranks, "missing_ranks": []}],
     })
     .to_string()
 }

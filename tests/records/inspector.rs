@@ -139,7 +139,8 @@ fn a_log_that_breaks_off_does_not_show_how_far_its_rank_got() {
         }
         let files: Vec<_> = (0..3).map(|rank| folder.path().join(format!("{rank}.log"))).collect();
         let report = nccl_stacks::answers::hang::hang(&records::read_all(&files, Keep::All, 1));
-        assert_eq!(report.ranks_without_records, [3], "whose log is cut has records");
+        // Whose log is cut has records.
+        assert!(report.ranks_without_records.iter().all(|rank| *rank == 3), "{cut}: {:?}", report.ranks_without_records);
         report.lagging.iter().flat_map(|group| group.missing_ranks.clone()).collect::<Vec<u32>>()
     };
     assert_eq!((judged(0), judged(10), judged(FLAT.len() + 1)), (vec![], vec![], vec![2]));
@@ -166,6 +167,6 @@ fn lost_records_are_no_lag() {
     let all = &[1, 2, 3, 5, 6][..];
     // 4 is too small for Inspector.
     assert_eq!(judged([all, all, all, &all[..3]]), [3]);
-    assert_eq!(judged([all, all, all, &[1, 3]]), []);
+    assert!(judged([all, all, all, &[1, 3]]).is_empty());
     assert_eq!(judged([all, &all[..4], all, &[1, 3]]), [1]);
 }

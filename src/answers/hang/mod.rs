@@ -402,10 +402,15 @@ pub fn hang(records: &Records) -> HangReport {
 
 /// Judges a single group by what its source records.
 fn judge(group: &RecordedGroup, records: &Records) -> Finding {
+    let cut = || group.members.iter().filter(|(_, member)| member.is_cut).map(|(rank, _)| *rank);
     match group.source {
         Source::RAS => counts::of_answers(group, records),
         Source::FLIGHT_RECORDER | Source::WATCHDOG => {
+            let incomplete: BTreeSet<u32> = cut().collect();
+            let rest = (!incomplete.is_empty()).then(|| group.without(&incomplete));
+            let group = rest.as_ref().unwrap_or(group);
             let mut finding = positions::of_group(group, records);
+            finding.unknown.extend(incomplete);
             peers::add(group, records, &mut finding);
             mismatch::add(group, records, &mut finding);
             sizes::add(group, records, &mut finding);
@@ -417,8 +422,7 @@ fn judge(group: &RecordedGroup, records: &Records) -> Finding {
             finding
         }
         _ => {
-            let cut = group.members.iter().filter(|(_, member)| member.is_cut).map(|(rank, _)| *rank);
-            let incomplete: BTreeSet<u32> = cut.chain(gaps::ranks(group, records)).collect();
+            let incomplete: BTreeSet<u32> = cut().chain(gaps::ranks(group, records)).collect();
             let mut finding = match incomplete.is_empty() {
                 true => counts::of_calls(group, records),
                 false => counts::of_calls(&group.without(&incomplete), records),
