@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::support::program::{ended, has, json_of, run, scratch, stderr, stderr_of, stdout, testdata, trace_of};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The descriptions of some files, as JSON.
 fn described(args: &[&str]) -> Value {
@@ -40,21 +40,15 @@ fn is(possible: &str, have: u64, of: u64) -> (String, u64, u64) {
 #[test]
 fn small_traces_have_their_hand_worked_shares() {
     let server = trace(&testdata("sglang_decode.json.gz"));
-    assert_eq!(
-        (&server["writer"], &server["rank"]["rank"], &server["world_size"]),
-        (&"kineto".into(), &0.into(), &4.into())
-    );
-    assert_eq!(server["steps"], serde_json::json!([{"name": "ProfilerStep#", "count": 4}]));
+    let about = json!([server["writer"], server["rank"]["rank"], server["world_size"]]);
+    assert_eq!(about, json!(["kineto", 0, 4]));
+    assert_eq!(server["steps"], json!([{"name": "ProfilerStep#", "count": 4}]));
     // Two replays of a graph with 60 kernels, of which 9 are collectives.
-    assert_eq!(
-        (&server["collectives"], &server["replayed"], &server["graph_launches"]),
-        (&36.into(), &120.into(), &2.into())
-    );
+    assert_eq!(["collectives", "replayed", "graph_launches"].map(|key| server[key].as_u64().unwrap()), [36, 120, 2]);
     assert_eq!(answer(&server, "size"), is("partly", 18, 36));
     assert_eq!(answer(&server, "graph-capture"), is("no", 0, 120));
     assert_eq!(answer(&server, "ranks"), is("yes", 36, 36));
-    let lacking = &question(&server, "module")["lacking"];
-    assert_eq!(lacking, &serde_json::json!({"replayed": 120}));
+    assert_eq!(question(&server, "module")["lacking"], json!({"replayed": 120}));
 
     // Five collectives and three other kernels. Capture 1 has the call paths of the four kernels of its graph, capture 4 that of a node.
     let replay = trace(&testdata("replay/trace.json"));
@@ -70,7 +64,7 @@ fn small_traces_have_their_hand_worked_shares() {
     // One launched before the recording, two of a graph, and one send that nothing recorded have no size.
     let costs = trace(&testdata("costs.json"));
     assert_eq!(answer(&costs, "size"), is("partly", 9, 13));
-    assert_eq!(question(&costs, "size")["lacking"], serde_json::json!({"before": 1, "others": 1, "replayed": 2}));
+    assert_eq!(question(&costs, "size")["lacking"], json!({"before": 1, "others": 1, "replayed": 2}));
     assert_eq!(answer(&costs, "exposed"), is("yes", 13, 13));
 }
 
@@ -107,18 +101,15 @@ fn headers_are_read_as_they_are() {
         "traceEvents": [{"ph":"X","name":"aten::mm","cat":"cpu_op","pid":1,"tid":1,"ts":0,"dur":5,"args":{}}]}"#;
     let (_folder, path) = scratch("header.json", header.as_bytes());
     let of = trace(&path);
-    let versions = of["versions"].as_array().unwrap().iter();
-    let versions: Vec<String> =
-        versions.map(|v| format!("{} {}", v["of"].as_str().unwrap(), v["version"].as_str().unwrap())).collect();
+    let version = |v: &Value| format!("{} {}", v["of"].as_str().unwrap(), v["version"].as_str().unwrap());
+    let versions: Vec<String> = of["versions"].as_array().unwrap().iter().map(version).collect();
     let want = ["PyTorch 2.9.1", "CUDA runtime 12.9", "HIP driver 6.4.43483", "NCCL 2.28.9", "Kineto schema 1"];
     assert_eq!(versions, want);
-    assert_eq!(of["flags"], serde_json::json!(["record_shapes"]));
-    assert_eq!(
-        (&of["host"], &of["trace_id"], &of["rank"]),
-        (&"node7".into(), &Value::Null, &serde_json::json!({"rank": 3, "from": "header"}))
-    );
-    assert_eq!(of["gpus"], serde_json::json!([{"name": "A", "count": 2}, {"name": null, "count": 1}]));
-    let second = serde_json::json!({"name": "1", "description": null, "size": null});
+    assert_eq!(of["flags"], json!(["record_shapes"]));
+    let about = json!([of["host"], of["trace_id"], of["rank"]]);
+    assert_eq!(about, json!(["node7", null, {"rank": 3, "from": "header"}]));
+    assert_eq!(of["gpus"], json!([{"name": "A", "count": 2}, {"name": null, "count": 1}]));
+    let second = json!({"name": "1", "description": null, "size": null});
     assert_eq!((of["groups"].as_array().unwrap().len(), &of["groups"][1]), (2, &second));
     // With the flag on, shapes are not advised again; stacks are.
     assert_eq!((question(&of, "shape")["was_on"].as_str(), turn_on(&of, "shape").len()), (Some("record_shapes"), 0));
@@ -134,8 +125,8 @@ fn many_names_of_gpus_are_counted_in_their_order() {
     let (_folder, path) = scratch("gpus.json", header.as_bytes());
     let of = trace(&path);
     let gpus = of["gpus"].as_array().unwrap();
-    assert_eq!((gpus.len(), &gpus[0]), (71, &serde_json::json!({"name": "G70", "count": 3})));
-    assert_eq!(gpus[70], serde_json::json!({"name": "G0", "count": 2}));
+    assert_eq!((gpus.len(), &gpus[0]), (71, &json!({"name": "G70", "count": 3})));
+    assert_eq!(gpus[70], json!({"name": "G0", "count": 2}));
     let text = stdout(&run(&["describe", "--quiet", &path]));
     assert!(text.contains("3 × G70, 3 × G69") && text.contains(", and 63 more"), "{text}");
 }
@@ -143,14 +134,11 @@ fn many_names_of_gpus_are_counted_in_their_order() {
 #[test]
 fn writers_are_known_by_what_is_in_the_file() {
     let slice = |more: &str| format!(r#"{{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":5{more}}}"#);
+    let name = r#"{"ph":"M","name":"process_name","pid":1,"args":{"name":"a"}}"#;
     for (text, writer) in [
         (format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns"}}"#, slice("")), "xplane"),
         // Without slices nothing shows that they have no categories.
-        (
-            r#"{"traceEvents":[{"ph":"M","name":"process_name","pid":1,"args":{"name":"a"}}],"displayTimeUnit":"ns"}"#
-                .to_owned(),
-            "chrome",
-        ),
+        (format!(r#"{{"traceEvents":[{name}],"displayTimeUnit":"ns"}}"#), "chrome"),
         (format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns","schemaVersion":1}}"#, slice("")), "kineto"),
         (format!(r#"{{"traceEvents":[{}]}}"#, slice(r#","cat":"cpu_op""#)), "kineto-events"),
         (format!("[{}]", slice(r#","cat":"io""#)), "chrome"),
@@ -162,13 +150,11 @@ fn writers_are_known_by_what_is_in_the_file() {
     let real = |name: &str| shared.join(name).to_str().unwrap().to_owned();
     assert_eq!(trace(&real("traces/tokio__small.pftrace"))["writer"], "perfetto");
     let report = described(&[&real("records/nsys/mfu_2gpu_before.sqlite.gz")]);
-    assert_eq!(
-        (report["files"].as_array().unwrap().len(), &report["files"][0]["trace"]["writer"]),
-        (2, &"nsight-systems".into())
-    );
+    let files = report["files"].as_array().unwrap();
+    assert_eq!((files.len(), &files[0]["trace"]["writer"]), (2, &"nsight-systems".into()));
     assert!(turn_on(&report["files"][0]["trace"], "steps")[0].contains("nvtx"));
     let merged = trace(&real("traces/HPCTrainingExamples__rccl_only_merged.json.gz"));
-    assert_eq!((&merged["ranks"], answer(&merged, "exposed")), (&serde_json::json!([0, 1, 2, 3]), is("no", 0, 84)));
+    assert_eq!((&merged["ranks"], answer(&merged, "exposed")), (&json!([0, 1, 2, 3]), is("no", 0, 84)));
 }
 
 /// What a trace is, counted by walking through its JSON.
@@ -291,17 +277,15 @@ fn traces_with_something_missing_get_the_right_hint() {
     // All of these are replayed: no version of PyTorch would have recorded them.
     let replayed = real("lora-dev-script__sglang_tp4_F_decode_lora_rank0.json.gz");
     assert_eq!(answer(&replayed, "size"), is("no", 0, 490));
-    assert_eq!(question(&replayed, "size")["lacking"], serde_json::json!({"replayed": 490}));
+    assert_eq!(question(&replayed, "size")["lacking"], json!({"replayed": 490}));
     assert!(matches!(&turn_on(&replayed, "size")[..], [only] if only.contains("--records")));
 
     let old = real("kineto__resnet50_2021_bare_array.json.gz");
     assert_eq!(old["writer"], "kineto-events");
     assert_eq!(answer(&old, "shape"), is("yes", 42_438, 42_438));
     assert_eq!(turn_on(&old, "python-stack"), ["with_stack=True"]);
-    assert_eq!(
-        (question(&old, "layout")["was_on"].as_str(), turn_on(&old, "layout").len()),
-        (Some("record_shapes"), 0)
-    );
+    let layout = (question(&old, "layout")["was_on"].as_str(), turn_on(&old, "layout").len());
+    assert_eq!(layout, (Some("record_shapes"), 0));
 
     let other = real("HTA__mtia_inference.json.gz");
     assert_eq!((answer(&other, "launch").0.as_str(), turn_on(&other, "launch")), ("no", vec![]));
@@ -372,32 +356,26 @@ fn verdict_on(header: &str, events: &[&str]) -> String {
 #[test]
 fn a_verdict_says_what_a_trace_is_and_what_to_turn_on_first() {
     let all = [OPERATOR, LAUNCH, KERNEL];
-    assert_eq!(
-        verdict_on(r#""distributedInfo":{"rank":3,"world_size":8}"#, &all),
-        "This is a trace of PyTorch's profiler (Kineto's JSON), rank 3 of 8, with 1 kernel and no collectives. It answers 2 of 11 \
-         questions. Next time, first: record_shapes=True, for 3 more questions."
-    );
-    // What was on is not named, and of two that as many questions need the first.
-    let shapes_on = verdict_on(r#""record_shapes":1"#, &all);
-    assert!(shapes_on.ends_with("Next time, first: with_stack=True, for 2 more questions."), "{shapes_on}");
-    let both_on = verdict_on(r#""record_shapes":1,"with_stack":1"#, &all);
-    assert!(
-        both_on.ends_with(
-            "first: schedule=torch.profiler.schedule(…), with profiler.step() after each step, for 1 more question."
-        ),
-        "{both_on}"
-    );
+    let of_rank = "This is a trace of PyTorch's profiler (Kineto's JSON), rank 3 of 8, with 1 kernel and no collectives. It answers 2 of \
+                   11 questions. Next time, first: record_shapes=True, for 3 more questions.";
+    assert_eq!(verdict_on(r#""distributedInfo":{"rank":3,"world_size":8}"#, &all), of_rank);
+    let both = "first: schedule=torch.profiler.schedule(…), with profiler.step() after each step, for 1 more question.";
+    for (header, end) in [
+        // What was on is not named, and of two that as many questions need the first.
+        (r#""record_shapes":1"#, "Next time, first: with_stack=True, for 2 more questions."),
+        (r#""record_shapes":1,"with_stack":1"#, both),
+    ] {
+        let said = verdict_on(header, &all);
+        assert!(said.ends_with(end), "{said}");
+    }
     // Without kernels, most questions need them.
     let cpu = verdict_on(r#""a":1"#, &[OPERATOR]);
     has(&cpu, ", without kernels of CUDA or ROCm. It answers none of ");
     has(&cpu, "first: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], for 1");
     let nccl = KERNEL.replace(r#""k""#, r#""ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)""#);
-    let only = verdict_on(r#""a":1"#, &[OPERATOR, LAUNCH, &nccl]);
-    has(&only, ", with 1 collective and no other kernels.");
-    let replay = verdict(&[&testdata("replay/trace.json")]);
-    assert!(
-        replay.contains(", with 8 kernels, 5 collectives among them. It answers 1 of 19 questions, and 3 in part.")
-    );
+    has(&verdict_on(r#""a":1"#, &[OPERATOR, LAUNCH, &nccl]), ", with 1 collective and no other kernels.");
+    let replay = ", with 8 kernels, 5 collectives among them. It answers 1 of 19 questions, and 3 in part.";
+    has(&verdict(&[&testdata("replay/trace.json")]), replay);
 }
 
 /// A trace with all that its questions need, and the same without one thing.
@@ -413,39 +391,34 @@ fn nothing_is_missing_only_where_nothing_is() {
         LAUNCH,
         KERNEL,
     ];
-    let whole = verdict_on(r#""a":1"#, &all);
-    assert!(whole.ends_with("It answers all 11 questions. Nothing is missing."), "{whole}");
-    let less = verdict_on(r#""a":1"#, &[&all[..2], &all[3..]].concat());
-    assert!(
-        less.ends_with("It answers 10 of 11 questions. Next time, first: profile_memory=True, for 1 more question.")
-    );
-    // It was asked for: there is nothing else to turn on.
-    let asked = verdict_on(r#""profile_memory":1"#, &[&all[..2], &all[3..]].concat());
-    assert!(
-        asked.ends_with("It answers 10 of 11 questions. No other setting of the profiler adds to that."),
-        "{asked}"
-    );
+    let less = [&all[..2], &all[3..]].concat();
+    let nothing_else = "No other setting of the profiler adds to that.";
+    for (header, events, answers, then) in [
+        (r#""a":1"#, &all[..], "all 11", "Nothing is missing."),
+        (r#""a":1"#, &less, "10 of 11", "Next time, first: profile_memory=True, for 1 more question."),
+        // It was asked for: there is nothing else to turn on.
+        (r#""profile_memory":1"#, &less, "10 of 11", nothing_else),
+    ] {
+        let said = verdict_on(header, events);
+        assert!(said.ends_with(&format!("It answers {answers} questions. {then}")), "{said}");
+    }
     let (_folder, path) = file_of(r#""a":1"#, &all);
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, format!("{},{{\"ph\"", text.trim_end_matches("]}"))).unwrap();
-    let cut = ended(&["describe", "--quiet", &path], 6);
-    let cut = first_lines(&stdout(&cut));
-    assert!(
-        cut.starts_with("The trace is cut off (copy it again, or record again), and how much is missing is unknown.")
-    );
-    assert!(cut.ends_with("It answers all 11 questions. No other setting of the profiler adds to that."), "{cut}");
+    let cut = first_lines(&stdout(&ended(&["describe", "--quiet", &path], 6)));
+    let begin = "The trace is cut off (copy it again, or record again), and how much is missing is unknown.";
+    assert!(cut.starts_with(begin), "{cut}");
+    assert!(cut.ends_with(&format!("It answers all 11 questions. {nothing_else}")), "{cut}");
 }
 
 #[test]
 fn a_verdict_covers_all_files() {
     // A question that only one of two traces answers is answered in part.
     let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, operator: &str| {
-        let events = [operator, LAUNCH, KERNEL].map(|event| format!("{{{event}}}")).join(",");
-        std::fs::write(folder.path().join(name), format!(r#"{{"schemaVersion":1,"traceEvents":[{events}]}}"#)).unwrap();
-    };
-    write("a.json", OPERATOR);
-    write("b.json", &OPERATOR.replace("{}", r#"{"Input Dims":[[4]]}"#));
+    for (name, args) in [("a.json", "{}"), ("b.json", r#"{"Input Dims":[[4]]}"#)] {
+        let (_folder, path) = file_of(r#""a":1"#, &[&OPERATOR.replace("{}", args), LAUNCH, KERNEL]);
+        std::fs::copy(path, folder.path().join(name)).unwrap();
+    }
     let path = folder.path().to_str().unwrap();
     let two = "These are 2 traces. They answer 2 of 11 questions, and 1 in part. Next time, first: record_shapes=True, for 3 more questions.";
     assert_eq!(verdict(&[path]), two);
@@ -454,40 +427,27 @@ fn a_verdict_covers_all_files() {
     // What no profiler wrote is not asked.
     let other = testdata("begin_end_async.json");
     let sql = "with nccl-stacks sql: the other commands answer questions about traces of torch.profiler and exports of Nsight Systems.";
-    assert_eq!(
-        verdict(&[&other]),
-        format!("This is a trace in Chrome's JSON, not from PyTorch's profiler. Query this trace {sql}")
-    );
+    let chrome = format!("This is a trace in Chrome's JSON, not from PyTorch's profiler. Query this trace {sql}");
+    assert_eq!(verdict(&[&other]), chrome);
     assert_eq!(verdict(&[&other, &other]), format!("These are 2 traces. Query these traces {sql}"));
-    let mixed = verdict(&[&other, path]);
-    assert!(
-        mixed.contains(&format!(
-            "These are 3 traces. Query 1 of them {sql} They answer 2 of 11 questions, and 1 in part."
-        ))
-    );
+    let mixed = format!("These are 3 traces. Query 1 of them {sql} They answer 2 of 11 questions, and 1 in part.");
+    has(&verdict(&[&other, path]), &mixed);
 
-    let hang = verdict(&[&testdata("records/hang")]);
-    assert_eq!(
-        hang,
-        "These are NCCL's own records: PyTorch flight recorder. They answer 5 of 9 questions. Next time, first: nccl-stacks record, for \
-         3 more questions."
-    );
+    let (server, records) = (testdata("sglang_decode.json.gz"), testdata("records/hang"));
+    let more = "first: nccl-stacks record, for 3 more questions.";
+    let alone = "These are NCCL's own records: PyTorch flight recorder. They answer 5 of 9 questions. Next time, ";
+    assert_eq!(verdict(&[&records]), format!("{alone}{more}"));
     let job = verdict(&[&testdata("records/job")]);
     let both = "These are 2 traces and NCCL's own records. The traces answer 10 of 17 questions; the records answer 8 of 9 questions.";
-    assert!(
-        job.starts_with(&format!("Left out: 12 parts of records. {both} Next time, first: record_shapes=True")),
-        "{job}"
-    );
+    let begin = format!("Left out: 12 parts of records. {both} Next time, first: record_shapes=True");
+    assert!(job.starts_with(&begin), "{job}");
     // Graphs replay what the sizes are missing of. Records have them, unless they are there.
-    let (server, records) = (testdata("sglang_decode.json.gz"), testdata("records/hang"));
-    assert!(verdict(&[&server]).contains("first: NCCL's own records of the same job"));
-    assert!(verdict(&[&server, &records]).contains("first: nccl-stacks record, for 3 more questions."));
+    has(&verdict(&[&server]), "first: NCCL's own records of the same job");
+    has(&verdict(&[&server, &records]), more);
     let Some(shared) = crate::support::shared() else { return };
     let nsys = verdict(&[shared.join("records/nsys/mfu_2gpu_before.sqlite.gz").to_str().unwrap()]);
-    assert!(
-        nsys.ends_with("first: torch.profiler, which records what Nsight Systems does not, for 10 more questions."),
-        "{nsys}"
-    );
+    let end = "first: torch.profiler, which records what Nsight Systems does not, for 10 more questions.";
+    assert!(nsys.ends_with(end), "{nsys}");
 }
 
 /// Collectives that no call is tied to say nothing of what the writer records.
@@ -514,20 +474,16 @@ fn steps_are_those_of_the_process_that_launches() {
     let (launch, kernel) = (other(LAUNCH), other(KERNEL).replace(r#""pid":0"#, r#""pid":8"#));
     let (_folder, path) = trace_of(&[step, OPERATOR, LAUNCH, KERNEL, &other(OPERATOR), &launch, &kernel]);
     assert_eq!(answer(&trace(&path), "steps"), is("partly", 1, 2));
-    let by_step = run(&[&path, "--kernel-name", "*", "--group-by", "step", "--format", "csv"]);
-    let text = stdout(&by_step);
-    let has = |value: &str| text.lines().any(|line| line.starts_with(&format!("{value},1,1,")));
-    assert!(has("ProfilerStep#1") && has("(not recorded)"), "{text} {}", stderr(&by_step));
+    let text = stdout(&run(&[&path, "--kernel-name", "*", "--group-by", "step", "--format", "csv"]));
+    ["ProfilerStep#1", "(not recorded)"].into_iter().for_each(|step| has(&text, &format!("\n{step},1,1,")));
 }
 
 #[test]
 fn records_say_which_source_has_what() {
     let hang = described(&[&testdata("records/hang")])["files"][0]["records"].clone();
     let source = &hang["sources"][0];
-    assert_eq!(
-        (&source["source"], &source["files"], source["ranks"].as_array().unwrap().len()),
-        (&"flight-recorder".into(), &4.into(), 4)
-    );
+    let about = json!([source["source"], source["files"], source["ranks"].as_array().unwrap().len()]);
+    assert_eq!(about, json!(["flight-recorder", 4, 4]));
     assert_eq!(answer(&hang, "hang"), is("yes", 15, 15));
     assert_eq!(answer(&hang, "time"), is("no", 0, 15));
     assert_eq!(question(&hang, "call-path")["turn_on"], Value::Null);
@@ -565,12 +521,11 @@ fn files_that_cannot_be_read_are_named() {
     has(&said, "other.json: this is another tool's JSON");
     assert_eq!(said.matches("other.json").count(), 1, "{said}");
     let costs = testdata("costs.json");
-    let output = run(&["describe", &bad, &costs, "--json"]);
-    assert_eq!(output.status.code(), Some(0));
-    assert!(stderr(&output).contains("Left out: ") && stderr(&output).contains("other.json"), "{}", stderr(&output));
+    let output = ended(&["describe", &bad, &costs, "--json"], 0);
+    ["Left out: ", "other.json"].into_iter().for_each(|part| has(&stderr(&output), part));
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!((answer["files"].as_array().unwrap().len(), &answer["unread"][0]["name"]), (1, &bad.as_str().into()));
-    assert_eq!(run(&["describe", &bad, &costs, "--strict"]).status.code(), Some(1));
+    ended(&["describe", &bad, &costs, "--strict"], 1);
     // Of what should have been a trace, something is missing.
     let (_folder, empty) = scratch("empty.json", b"");
     ended(&["describe", &empty, &costs], 6);
@@ -578,12 +533,11 @@ fn files_that_cannot_be_read_are_named() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(&bad, folder.path().join("a.json")).unwrap();
     std::fs::copy(&costs, folder.path().join("b.json")).unwrap();
-    let output = run(&["describe", "--quiet", folder.path().to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0));
-    assert!(stderr(&output).contains("Left out: ") && stderr(&output).contains("a.json"), "{}", stderr(&output));
+    let output = ended(&["describe", "--quiet", folder.path().to_str().unwrap()], 0);
+    ["Left out: ", "a.json"].into_iter().for_each(|part| has(&stderr(&output), part));
     has(&stdout(&output), "b.json");
-    let missing = run(&["describe", &costs, "no_such_trace.json"]);
-    assert_eq!((missing.status.code(), stdout(&missing).as_str()), (Some(1), ""));
+    let missing = ended(&["describe", &costs, "no_such_trace.json"], 1);
+    assert_eq!(stdout(&missing), "");
     has(&stderr(&missing), "there is no such file");
 }
 

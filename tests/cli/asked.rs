@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
+use crate::support::events::slice;
 use crate::support::pack::{gunzip, tar_of};
-use crate::support::program::{ended, has, json_of, refused, run, stderr, stderr_of, stdout, testdata, trace_of};
+use crate::support::program::{ended, has, json_of, refused, run, says, stderr, stderr_of, stdout, testdata, trace_of};
 use serde_json::Value;
 
 /// What an answer that goes to a file of this name has in it.
 fn written(folder: &Path, name: &str, args: &[&str]) -> Vec<u8> {
     let path = folder.join(name);
-    let output = run(&[args, &["--quiet", "--output", path.to_str().unwrap()]].concat());
-    assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
+    ended(&[args, &["--quiet", "--output", path.to_str().unwrap()]].concat(), 0);
     std::fs::read(path).unwrap()
 }
 
@@ -109,20 +109,17 @@ fn wrong_numbers_are_values_of_their_options() {
 
 #[test]
 fn a_time_without_its_plus_sign_is_named_with_it() {
-    let event = |start: u64| {
-        format!(r#""ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":{start},"dur":5"#)
-    };
-    let (_folder, trace) = trace_of(&[&event(1_000_000), &event(1_020_000)]);
+    let kernel = |start: u64| slice("kernel", "ncclDevKernel_AllReduce", (0, 7), start, 5);
+    let (_folder, trace) = trace_of(&[kernel(1_000_000), kernel(1_020_000)]);
     for (start, meant) in [("10ms", "+10ms"), ("1500us", "+1500us"), ("7", "+7ns")] {
         let output = ended(&[&trace, "--start-ts", start, "--duration", "1us"], 3);
         let said = format!("which begins at 1000000000 ns. A time from there on has a plus sign: --start-ts {meant}\n");
         has(&stderr(&output), &said);
-        assert!(stdout(&output).is_empty(), "{}", stdout(&output));
+        assert_eq!(stdout(&output), "");
     }
-    // A time in the trace, and one that is not within it either way.
+    // A time in the trace, and ones that are not within it either way.
     for start in ["1000ms", "5s", "50ms"] {
-        let output = run(&[&trace, "--start-ts", start, "--duration", "1us"]);
-        assert!(!stderr(&output).contains("plus sign"), "{start}: {}", stderr(&output));
+        says(&[(&[&trace, "--start-ts", start, "--duration", "1us"], 3, &[], &["plus sign"])]);
     }
 }
 
@@ -143,56 +140,49 @@ fn what_is_not_there_has_one_exit_code() {
 /// Plain text is the beginning of a name, as for kernels; a slice of exactly this name comes first.
 #[test]
 fn functions_are_chosen_as_kernels_are() {
-    let slice = |name: &str, start: u64| {
-        format!(r#""ph":"X","cat":"python_function","name":"{name}","pid":1,"tid":1,"ts":{start},"dur":10"#)
-    };
-    let kernel = r#""ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":1,"dur":5"#;
+    let function = |name: &str, start: u64| slice("python_function", name, (1, 1), start, 10);
     let (_folder, trace) = trace_of(&[
-        &slice("step", 0),
-        &slice("step 1", 20),
-        &slice("step 2", 40),
-        &slice("model.py(3): Forward", 60),
-        kernel,
+        function("step", 0),
+        function("step 1", 20),
+        function("step 2", 40),
+        function("model.py(3): Forward", 60),
+        slice("kernel", "ncclDevKernel_AllReduce", (0, 7), 1, 5),
     ]);
-    let window = |name: &str| {
-        let output = run(&[&trace, "--function-name", name, "--window-on", "kernel"]);
-        stderr(&output)
-    };
-    assert!(window("step").contains("Window: step [1 of 1, --index 0]"), "{}", window("step"));
-    assert!(window("step 2").contains("Window: step 2 [1 of 1, --index 0]"), "{}", window("step 2"));
-    assert!(window("step ").contains("2 slices have this name; choose one with --index"), "{}", window("step "));
-    assert!(window("model.py(3)").contains("Window: model.py(3): Forward [1 of 1"), "{}", window("model.py(3)"));
-    let within = window("Forward");
-    assert!(within.contains("no CPU slice is named `Forward`.") && within.contains("'*Forward*' matches"), "{within}");
-    let other = window("forward");
-    has(&other, "'%forward%' matches anywhere in a name, in upper and lower case");
-    has(&window("STEP 1"), "no CPU slice is named `STEP 1`; did you mean `step 1`?");
-    let kernels = |pattern: &str| stderr(&run(&[&trace, "--kernel-name", pattern]));
-    let said = kernels("allreduce");
-    has(&said, "No name has 'allreduce'; did you mean '*AllReduce*'?");
-    assert!(kernels("nccldev").contains("did you mean 'ncclDev'?"), "{}", kernels("nccldev"));
-    assert!(kernels("AllReduce").contains("--kernel-name '*AllReduce*' matches anywhere"), "{}", kernels("AllReduce"));
+    for (name, code, parts) in [
+        ("step", 3, &["Window: step [1 of 1, --index 0]"][..]),
+        ("step 2", 3, &["Window: step 2 [1 of 1, --index 0]"]),
+        ("step ", 2, &["2 slices have this name; choose one with --index"]),
+        ("model.py(3)", 3, &["Window: model.py(3): Forward [1 of 1"]),
+        ("Forward", 3, &["no CPU slice is named `Forward`.", "'*Forward*' matches"]),
+        ("forward", 3, &["'%forward%' matches anywhere in a name, in upper and lower case"]),
+        ("STEP 1", 3, &["no CPU slice is named `STEP 1`; did you mean `step 1`?"]),
+    ] {
+        says(&[(&[&trace, "--function-name", name, "--window-on", "kernel"], code, parts, &[])]);
+    }
+    for (name, part) in [
+        ("allreduce", "No name has 'allreduce'; did you mean '*AllReduce*'?"),
+        ("nccldev", "did you mean 'ncclDev'?"),
+        ("AllReduce", "--kernel-name '*AllReduce*' matches anywhere"),
+    ] {
+        refused(&[&trace, "--kernel-name", name], 3, part);
+    }
 }
 
 /// What other kernels cost was not asked.
 #[test]
 fn an_empty_answer_judges_nothing() {
     for trace in [testdata("costs.json"), testdata("sglang_decode.json.gz")] {
-        let output = ended(&[&trace, "--kernel-name", "nothing"], 3);
-        let text = stdout(&output);
         // The figures of what ran are there, to choose from.
-        assert!(text.contains("GPU busy") && text.contains("ncclDevKernel_AllReduce"), "{text}");
-        for sentence in ["Collectives ran", "not asked for", "explain", "comes from"] {
-            assert!(!text.contains(sentence), "{text}");
-        }
-        has(&stderr(&output), "no such kernel among them");
+        let parts = ["GPU busy", "ncclDevKernel_AllReduce", "no such kernel among them"];
+        let judged = ["Collectives ran", "not asked for", "explain", "comes from"];
+        says(&[(&[&trace, "--kernel-name", "nothing"], 3, &parts, &judged)]);
     }
-    let said =
-        stderr_of(&["diff", &testdata("costs.json"), &testdata("costs_later.json"), "--kernel-name", "nothing"], 3);
-    assert!(!said.contains("not asked for"), "{said}");
-    // Without a choice, what is not there was asked for.
-    let gone = run(&[&testdata("sglang_decode.json.gz"), "--family", "deepep"]);
-    assert!(!stdout(&gone).contains("Collectives ran"), "{}", stdout(&gone));
+    let sides = ["costs.json", "costs_later.json"].map(testdata);
+    says(&[
+        (&["diff", &sides[0], &sides[1], "--kernel-name", "nothing"], 3, &[], &["not asked for"]),
+        // Without a choice, what is not there was asked for.
+        (&[&testdata("sglang_decode.json.gz"), "--family", "deepep"], 3, &[], &["Collectives ran"]),
+    ]);
 }
 
 /// What cannot be compared is refused before the other side is read.
@@ -206,7 +196,7 @@ fn a_side_without_traces_is_refused_at_once() {
     let archive = folder.path().join("notes.tar");
     std::fs::write(&archive, tar_of(&[("readme.txt", b"nothing of a trace")])).unwrap();
     let part = folder.path().join("rank0.part.json");
-    assert_eq!(run(&["part", &one, "-o", part.to_str().unwrap()]).status.code(), Some(0));
+    ended(&["part", &one, "-o", part.to_str().unwrap()], 0);
     let [notes, archive, part, text] =
         [text.parent().unwrap(), &archive, &part, &text].map(|path| path.to_str().unwrap());
     for (args, said) in [
@@ -218,9 +208,7 @@ fn a_side_without_traces_is_refused_at_once() {
         (vec!["diff", "--ranks", &ranks, archive], "there is no trace in this archive"),
         (vec!["diff", archive, &one], "there is no trace in this archive"),
     ] {
-        let output = stderr_of(&args, 1);
-        assert!(output.contains(said), "{args:?}: {output}");
-        assert!(!output.contains("loaded"), "{args:?}: {output}");
+        says(&[(&args, 1, &[said], &["loaded"])]);
     }
 }
 
@@ -228,30 +216,23 @@ fn a_side_without_traces_is_refused_at_once() {
 #[test]
 fn traces_of_archives_are_named_with_them() {
     let folder = tempfile::tempdir().unwrap();
-    let archives: Vec<String> = ["first.tar", "second.tar"]
-        .iter()
-        .zip(["rank0", "rank1"])
-        .map(|(name, rank)| {
-            let path = folder.path().join(name);
-            let trace = std::fs::read(testdata(&format!("ranks/{rank}.json.gz"))).unwrap();
-            let files = tar_of(&[("trace.json.gz", &trace), ("notes.txt", b"nothing of a trace")]);
-            std::fs::write(&path, files).unwrap();
-            path.to_str().unwrap().to_owned()
-        })
-        .collect();
-    let [first, second] = [&archives[0], &archives[1]];
-    let output = run(&["ranks", first, second, "--kernel-name", "nothing"]);
+    let archives = [("first.tar", "rank0"), ("second.tar", "rank1")].map(|(name, rank)| {
+        let path = folder.path().join(name);
+        let trace = std::fs::read(testdata(&format!("ranks/{rank}.json.gz"))).unwrap();
+        std::fs::write(&path, tar_of(&[("trace.json.gz", &trace), ("notes.txt", b"nothing of a trace")])).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let [first, second] = &archives;
+    let said = stderr(&run(&["ranks", first, second, "--kernel-name", "nothing"]));
     for archive in &archives {
-        let said = stderr(&output);
         has(&said, &format!("{archive}/trace.json.gz: no collective in its window"));
         has(&said, &format!("Note: 1 file of {archive} is not a trace: notes.txt"));
     }
     refused(&[first, second, "--step", "9"], 3, &format!("{first}/trace.json.gz: Nothing found: --step 9"));
     let copy = first.replace("first", "copy");
     std::fs::copy(first, &copy).unwrap();
-    let twice = stderr(&run(&[first, &copy, "--quiet"]));
-    let said = format!("There twice, and counted once: {first}/trace.json.gz and {copy}/trace.json.gz");
-    has(&twice, &said);
+    let twice = format!("There twice, and counted once: {first}/trace.json.gz and {copy}/trace.json.gz");
+    has(&stderr(&run(&[first, &copy, "--quiet"])), &twice);
 }
 
 #[test]
@@ -260,21 +241,17 @@ fn parts_of_all_kernels_answer_families() {
     let part = |name: &str| {
         let path = folder.path().join(format!("{}.json", name.replace('/', "_")));
         let path = path.to_str().unwrap().to_owned();
-        assert_eq!(run(&["part", &testdata(name), "-o", &path]).status.code(), Some(0), "{name}");
+        ended(&["part", &testdata(name), "-o", &path], 0);
         path
     };
     let (first, second) = (part("ranks/rank0.json.gz"), part("ranks/rank1.json.gz"));
     for command in [&[][..], &["ranks"]] {
-        let answer = |more: &[&str]| {
-            let output = run(&[command, &[&first, &second, "--json", "--quiet"], more].concat());
-            // Two of four ranks are here.
-            assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
-            stdout(&output)
-        };
+        // Two of four ranks are here.
+        let parts = [command, &[&first, &second, "--json", "--quiet"]].concat();
+        let answer = |more: &[&str]| stdout(&ended(&[&parts, more].concat(), 6));
         assert_eq!(answer(&["--family", "nccl"]), answer(&[]));
-        let other = ended(&[command, &[&first, &second, "--family", "deepep"]].concat(), 1);
-        let said = "it has other kernels, too (ncclDevKernel_";
-        assert!(stderr(&other).contains(said) && stderr(&other).contains("--family deepep"), "{}", stderr(&other));
+        let others = ["it has other kernels, too (ncclDevKernel_", "--family deepep"];
+        says(&[(&[&parts[..], &["--family", "deepep"]].concat(), 1, &others, &[])]);
     }
     // Other options still have to be those of the parts.
     refused(&[&first, "--kernel-name", "nccl"], 1, "answer different questions");

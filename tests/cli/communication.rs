@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::program::{ended, has, json_of, run, stderr, stderr_of, stdout, testdata, trace_of};
+use crate::support::program::{ended, has, json_of, run, says, stderr_of, stdout, testdata, trace_of};
 use crate::support::shared;
 
 /// A slice of the CPU, in whole µs.
@@ -96,8 +96,7 @@ fn a_copy_of_another_process_is_none() {
     // Rank 0's copies have ids of rank 3's records.
     let Some(shared) = shared() else { return };
     let merged = shared.join("traces/HPCTrainingExamples__ddp_rccl_merged_4ranks.json.gz");
-    let found: Value = serde_json::from_str(&stdout(&run(&[merged.to_str().unwrap(), "--json"]))).unwrap();
-    assert_eq!(found["kernels_in_trace"], 84);
+    assert_eq!(json_of::<Value>(&[merged.to_str().unwrap(), "--json"])["kernels_in_trace"], 84);
 }
 
 /// All-reduces of 64 floats over two ranks: the first step has one of 10 µs, the second three of 90. The second also has one of 1 µs and 32 floats, and
@@ -130,10 +129,11 @@ fn the_fastest_is_that_of_the_whole_trace() {
         let found = answer(&events, &["--function-name", "step 2"]);
         let stack = &found["stacks"][0];
         assert_eq!((stack["count"].as_u64(), stack["messages"]["fastest_ns"].as_u64()), (Some(3), Some(10_000)));
-        let said =
-            "They take a mean of 90.0 µs; the fastest with this collective, size and number of ranks takes 10.0 µs";
-        let shown = text(&events, &["--function-name", "step 2"]);
-        assert!(shown.replace('\n', " ").contains(said), "{shown}");
+        let shown = text(&events, &["--function-name", "step 2"]).replace('\n', " ");
+        has(
+            &shown,
+            "They take a mean of 90.0 µs; the fastest with this collective, size and number of ranks takes 10.0 µs",
+        );
         let rows = csv(&text(&events, &["--function-name", "step 2", "--format", "csv"]));
         assert_eq!(rows[0]["fastest_ns"], "10000");
     }
@@ -146,11 +146,9 @@ fn the_fastest_is_that_of_the_whole_trace() {
 /// Of two ranks the second has the fastest, before the window.
 #[test]
 fn the_fastest_is_that_of_all_ranks() {
-    let first: Vec<String> = all_reduces(true).into_iter().skip(6).collect();
-    let write = |events: &[String]| trace_of(events);
-    let ((_first, first), (_second, second)) = (write(&first), write(&all_reduces(true)));
-    let output = run(&[&first, &second, "--function-name", "step 2", "--json"]);
-    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let events = all_reduces(true);
+    let ((_first, first), (_second, second)) = (trace_of(&events[6..]), trace_of(&events));
+    let found: Value = json_of(&[&first, &second, "--function-name", "step 2", "--json"]);
     let stack = &found["stacks"][0];
     assert_eq!((stack["count"].as_u64(), stack["messages"]["fastest_ns"].as_u64()), (Some(6), Some(10_000)));
     let shown = stdout(&run(&[&first, &second, "--function-name", "step 2"])).replace('\n', " ");
@@ -160,27 +158,28 @@ fn the_fastest_is_that_of_all_ranks() {
 /// The kernel that was launched before the trace runs for 10 of 13 kernels' 860 µs (`testdata/README.md`).
 #[test]
 fn kernels_without_a_launch_have_rows() {
-    let trace = testdata("costs.json");
-    let rows = csv(&stdout(&run(&[&trace, "--format", "csv"])));
-    let sum = |column: &str| rows.iter().map(|row| row[column].parse::<u64>().unwrap()).sum::<u64>();
-    assert_eq!((sum("count"), sum("gpu_time_ns"), sum("exposed_ns")), (13, 860_000, 530_000));
-    let last = rows.last().unwrap();
-    let cells = ["count", "gpu_time_ns", "exposed_ns", "headline", "stack"].map(|column| last[column].as_str());
     let reason = "[no launch: before the first recorded call]";
+    // The sums of count, GPU time and exposed time, and the last row.
+    let rows_of = |trace: &str| {
+        let rows = csv(&stdout(&run(&[trace, "--format", "csv"])));
+        let sum = |column: &str| rows.iter().map(|row| row[column].parse::<u64>().unwrap()).sum::<u64>();
+        (["count", "gpu_time_ns", "exposed_ns"].map(sum), rows.last().unwrap().clone())
+    };
+    let trace = testdata("costs.json");
+    let (sums, last) = rows_of(&trace);
+    assert_eq!(sums, [13, 860_000, 530_000]);
+    let cells = ["count", "gpu_time_ns", "exposed_ns", "headline", "stack"].map(|column| last[column].as_str());
     assert_eq!(cells, ["1", "10000", "10000", "", reason]);
     for form in ["table", "text"] {
-        let shown = stdout(&run(&[&trace, "--format", form]));
-        has(&shown, reason);
+        has(&stdout(&run(&[&trace, "--format", form])), reason);
     }
     // Five of 17, with 20.3 of 55.6 ms that nothing hides.
     let Some(shared) = shared() else { return };
     let ddp = shared.join("traces/TraceLens__mi300_ddp_resnet_rank0.json.gz");
-    let rows = csv(&stdout(&run(&[ddp.to_str().unwrap(), "--format", "csv"])));
-    let sum = |column: &str| rows.iter().map(|row| row[column].parse::<u64>().unwrap()).sum::<u64>();
-    assert_eq!(sum("count"), 17);
-    assert_eq!((rows.last().unwrap()["count"].as_str(), rows.last().unwrap()["stack"].as_str()), ("5", reason));
-    let answer: Value = serde_json::from_str(&stdout(&run(&[ddp.to_str().unwrap(), "--json"]))).unwrap();
-    assert_eq!(sum("exposed_ns"), answer["summary"]["exposed_ns"].as_u64().unwrap());
+    let ([count, _, exposed], last) = rows_of(ddp.to_str().unwrap());
+    assert_eq!((count, last["count"].as_str(), last["stack"].as_str()), (17, "5", reason));
+    let answer: Value = json_of(&[ddp.to_str().unwrap(), "--json"]);
+    assert_eq!(answer["summary"]["exposed_ns"], exposed);
 }
 
 /// A trace of one thread. Its callers: an annotation `dispatch` from 100 to 200 µs with a call at 110, and what `more` adds. The kernel of that call runs from
@@ -219,10 +218,8 @@ fn unknown_kernels_below_a_dispatch_are_possibly_communication() {
     }
     let grouped = answer(&events, &["--kernel-name", "*", "--group-by", "category"]);
     let groups = grouped["groups"].as_array().unwrap().iter().map(|group| group["key"]["category"].as_str().unwrap());
-    assert_eq!(
-        groups.collect::<std::collections::BTreeSet<_>>(),
-        ["computation", "nccl", "possible communication"].into()
-    );
+    let groups: std::collections::BTreeSet<_> = groups.collect();
+    assert_eq!(groups, ["computation", "nccl", "possible communication"].into());
     // Two names of kernels are asked for then, and the second makes it 130 µs of collectives, 120 exposed.
     let asked = answer(&events, &["--family", "all-collectives", "--kernel-name", "void mylib::send_tokens"]);
     assert_eq!(times(&asked), [130_000, 20_000, 120_000, 140_000]);
@@ -237,17 +234,12 @@ fn what_is_evidence_for_communication_and_what_is_not() {
     let again = |at: u32| vec![call(4, at), gpu("kernel", kernel, 9, 400, 60, &json!({"correlation": 4}))];
     let nccl_inside =
         vec![call(4, 115), gpu("kernel", "ncclDevKernel_SendRecv", 9, 400, 60, &json!({"correlation": 4}))];
+    let in_c = "<built-in method all_to_all of PyCapsule object at 0x1>";
     for (why, kernel, caller, more, is_possible) in [
         ("an annotation", kernel, "moe_dispatch", vec![], true),
         ("PyTorch's record", kernel, "record_param_comms", vec![], true),
         ("a function of Python between", kernel, "all_gather", vec![python("lib.py(1): send", 105, 50)], true),
-        (
-            "a function in C",
-            kernel,
-            "step",
-            vec![python("<built-in method all_to_all of PyCapsule object at 0x1>", 105, 50)],
-            true,
-        ),
+        ("a function in C", kernel, "step", vec![python(in_c, 105, 50)], true),
         ("an operator of PyTorch between", kernel, "dispatch", vec![op("aten::copy_", 105, 50)], false),
         ("a function of Python alone", kernel, "step", vec![python("lib.py(1): all_gather", 105, 50)], false),
         ("a kernel that computes", "void at::native::elementwise_kernel<4>(int)", "dispatch", vec![], false),
@@ -274,30 +266,24 @@ fn no_collective_is_said_where_nothing_of_the_kind_is() {
         let events = unknown("void mylib::send_tokens<8>(int4*, float*)", caller, &[]);
         events.into_iter().filter(|event| !event.contains("nccl")).collect()
     };
-    let run_of = |events: &[String]| {
-        let (_folder, trace) = trace_of(events);
-        run(&[&trace])
+    let said_of = |caller: &str, code: i32| {
+        let (_folder, trace) = trace_of(&without_nccl(caller));
+        stdout(&ended(&[&trace], code))
     };
-    let possible = run_of(&without_nccl("dispatch"));
-    assert_eq!(possible.status.code(), Some(0), "{}", stderr(&possible));
-    let shown = stdout(&possible);
-    assert!(
-        shown.starts_with(
-            "No kernel of a known collective ran during the window.\nThe GPU is idle for 66.7 % of 240.0 µs. In 148.0 µs of that launched kernels had not begun"
-        ) && shown.contains("\n1 kernel (60.0 µs) is possibly"),
-        "{shown}"
-    );
-    has(&shown, "1 kernel  GPU 60.0 µs (25.0 %)  exposed 60.0 µs");
-    has(&shown, "-> dispatch");
+    let shown = said_of("dispatch", 0);
+    let idle = "No kernel of a known collective ran during the window.\nThe GPU is idle for 66.7 % of 240.0 µs. In 148.0 µs of that launched kernels had not begun";
+    assert!(shown.starts_with(idle), "{shown}");
+    for part in ["\n1 kernel (60.0 µs) is possibly", "1 kernel  GPU 60.0 µs (25.0 %)  exposed 60.0 µs", "-> dispatch"]
+    {
+        has(&shown, part);
+    }
     // In a part of a trace with other collectives, nothing of that kind was asked for: it is said what there is.
     let (_folder, trace) = trace_of(&unknown("send_tokens", "dispatch", &[]));
-    let part = ended(&[&trace, "--window-on", "kernel", "--start-ts", "100us", "--duration", "40us"], 3);
-    let (out, err) = (stdout(&part), stderr(&part));
-    has(&err, "1 kernel ran in the window, no known collective among them, and 1 possibly communication");
-    assert!(!out.contains("No collective ran") && out.contains("is possibly communication"), "{out}");
-    let none = run_of(&without_nccl("step"));
-    assert_eq!(none.status.code(), Some(3), "{}", stdout(&none));
-    assert!(stdout(&none).starts_with("No collective ran during the window.\n"), "{}", stdout(&none));
+    let part = [&trace, "--window-on", "kernel", "--start-ts", "100us", "--duration", "40us"];
+    let known = "1 kernel ran in the window, no known collective among them, and 1 possibly communication";
+    says(&[(&part, 3, &[known, "is possibly communication"], &["No collective ran"])]);
+    let none = said_of("step", 3);
+    assert!(none.starts_with("No collective ran during the window.\n"), "{none}");
 }
 
 /// What the net catches in real traces: nothing. In DeepSeek's, dispatch and combine are of a family, so that the casts beside them prepare them.
@@ -331,18 +317,13 @@ fn collectives_are_not_the_problem_only_where_all_is_known() {
     let known = vec![call(1, 0), work(1, REDUCE, 100, 10), call(2, 450), work(2, "gemm", 490, 10)];
     let possible = [call(3, 20), work(3, "my_all_to_all_kernel(int*)", 200, 20)];
     let (idle, minor) = ("The GPU is idle for 9", "Collectives are not the problem: they take 10.0 µs (2.0 %).");
-    let of = |events: &[String]| trace_of(events);
-    let (_folder, path) = of(&known);
-    let text = stdout(&run(&[&path]));
+    let text = text(&known, &[]);
     assert!(text.starts_with(&format!("{idle}6.0 % of 500.0 µs: ")) && text.contains(minor), "{text}");
-    let (_folder, path) = of(&[&known[..], &possible].concat());
-    let text = stdout(&run(&[&path]));
-    assert!(text.contains(idle) && text.contains("Collectives take 10.0 µs (2.0 %)"), "{text}");
-    assert!(!text.contains("not the problem"), "{text}");
+    let (_folder, path) = trace_of(&[&known[..], &possible].concat());
+    says(&[(&[&path], 0, &[idle, "Collectives take 10.0 µs (2.0 %)"], &["not the problem"])]);
     let whole = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, &whole[..whole.len() - 40]).unwrap();
-    let text = stdout(&run(&[&path]));
-    assert!(text.contains("cut off") && !text.contains("is idle") && !text.contains("not the problem"), "{text}");
+    says(&[(&[&path], 6, &["cut off"], &["is idle", "not the problem"])]);
 }
 
 /// Of 500 µs: what the GPU does, and what is said of the rest. It is idle for 60 µs where it computes for 430, which is more than the 10 µs of the all-reduce; for 10 µs
@@ -350,45 +331,31 @@ fn collectives_are_not_the_problem_only_where_all_is_known() {
 /// long before, or a copy runs in most of that time, the CPU is not the reason.
 #[test]
 fn what_is_said_of_an_idle_gpu_depends_on_what_collectives_cost() {
+    const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
     let work = |name: &str, ts: u32, dur: u32, id: u32| gpu("kernel", name, 7, ts, dur, &json!({"correlation": id}));
     let at = |reduce: u32, gemm: u32, launch: u32| {
-        [
-            call(1, 0),
-            work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, reduce, 1),
-            call(2, launch),
-            work("gemm", 500 - gemm, gemm, 2),
-        ]
+        [call(1, 0), work(REDUCE, 0, reduce, 1), call(2, launch), work("gemm", 500 - gemm, gemm, 2)]
     };
     let launched = |reduce: u32, gemm: u32| at(reduce, gemm, 490 - gemm);
     let copy = gpu("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 9, 50, 250, &json!({"correlation": 3}));
     let copied = [&launched(10, 100)[..], &[copy]].concat();
-    let alone = [work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, 10, 1), work("gemm", 499, 1, 2)];
+    let alone = [work(REDUCE, 0, 10, 1), work("gemm", 499, 1, 2)];
+    let idle = |share: &str, then: &str| format!("The GPU is idle for {share} % of 500.0 µs{then}");
+    let queued = ". In 298.0 µs of that launched kernels had not begun: faster launches would not help.\n";
+    let copies = "The GPU is without a kernel for 78.0 % of 500.0 µs: copies run in 250.0 µs of that.\n";
     for (events, first) in [
-        (&launched(10, 430)[..], "The GPU is idle for 12.0 % of 500.0 µs.\n"),
-        (&launched(30, 460), "Collectives take 30.0 µs of 500.0 µs (6.0 %), all of it exposed"),
-        (
-            &launched(100, 100),
-            "The GPU is idle for 60.0 % of 500.0 µs: look at the CPU (launches, data loading) first.\n",
-        ),
-        (
-            &launched(10, 100),
-            "The GPU is idle for 78.0 % of 500.0 µs: look at the CPU (launches, data loading), not at NCCL.\n",
-        ),
-        (&alone, "The GPU is idle for 97.8 % of 500.0 µs: "),
-        (
-            &at(10, 100, 100),
-            "The GPU is idle for 78.0 % of 500.0 µs. In 298.0 µs of that launched kernels had not begun: faster launches would not help.\n",
-        ),
-        (&copied, "The GPU is without a kernel for 78.0 % of 500.0 µs: copies run in 250.0 µs of that.\n"),
+        (&launched(10, 430)[..], idle("12.0", ".\n")),
+        (&launched(30, 460), "Collectives take 30.0 µs of 500.0 µs (6.0 %), all of it exposed".to_owned()),
+        (&launched(100, 100), idle("60.0", ": look at the CPU (launches, data loading) first.\n")),
+        (&launched(10, 100), idle("78.0", ": look at the CPU (launches, data loading), not at NCCL.\n")),
+        (&alone, idle("97.8", ": ")),
+        (&at(10, 100, 100), idle("78.0", queued)),
+        (&copied, copies.to_owned()),
     ] {
         let said = text(events, &[]);
-        assert!(said.starts_with(first), "{first}: {said}");
+        assert!(said.starts_with(&first), "{first}: {said}");
     }
-    let only = [
-        work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, 10, 1),
-        work("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 490, 10, 2),
-    ];
-    let said = text(&only, &[]);
+    let said = text(&[work(REDUCE, 0, 10, 1), work(REDUCE, 490, 10, 2)], &[]);
     has(&said, "Collectives take 20.0 µs of 500.0 µs (4.0 %).\nNo other work of the GPU and no launch is recorded: ");
     assert!(!said.contains(" idle: ") && !said.contains("exposed: "), "{said}");
 }

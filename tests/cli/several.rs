@@ -1,16 +1,15 @@
 //! Several traces in one answer, and what a screen shows of it.
 
 use crate::support::events::tied;
-
 use crate::support::pack::{gzip, tar_of_files};
-use crate::support::program::{ended, has, program, run, run_json, scratch, stderr, stdout, testdata, trace_of};
+use crate::support::program::{
+    ended, has, json_of, program, refused, run, says, scratch, stderr, stderr_of, stdout, testdata, trace_of,
+};
 use serde_json::{Value, json};
 
 /// The answer in JSON without the names of the traces.
 fn answer(args: &[&str]) -> Value {
-    let output = run_json(args);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let mut answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let mut answer: Value = json_of(&[&["--json", "--sort", "count"], args].concat());
     answer.as_object_mut().unwrap().remove("trace");
     for trace in answer["traces"].as_array_mut().unwrap() {
         trace.as_object_mut().unwrap().remove("name");
@@ -73,8 +72,7 @@ fn ranks_are_kept_apart_where_asked() {
     for (form, want) in
         [("text", "   rank 1:  "), ("table", "  rank 1  "), ("csv", "\nrank 1,"), ("folded", "[rank 1];")]
     {
-        let text = stdout(&run(&[path, "--per-rank", "--format", form]));
-        assert!(text.contains(want), "{form}: {text}");
+        says(&[(&[path, "--per-rank", "--format", form], 0, &[want], &[])]);
     }
     // A limit counts stacks, not ranks.
     let twins = tempfile::tempdir().unwrap();
@@ -114,14 +112,12 @@ fn each_trace_has_its_own_window() {
     let text = stdout(&run(&[&[path], &second[..]].concat()));
     has(&text, "\nOf 1.00 ms of GPU work on 2 GPUs, summed: GPU busy with any work 30.0 %,");
     assert!(!text.contains("launched within"), "{text}");
-    for (args, message) in [
-        (&["--start-ts", "2ms", "--duration", "1ms"][..], "several traces have clocks of their own"),
-        (&["--function-name", "%train_step"], "a_rank0.json: 3 slices have this name; choose one with --index"),
-        (&["--function-name", "nothing"], "a_rank0.json: Nothing found: no CPU slice is named `nothing`."),
+    for (args, code, message) in [
+        (&["--start-ts", "2ms", "--duration", "1ms"][..], 2, "several traces have clocks of their own"),
+        (&["--function-name", "%train_step"], 2, "a_rank0.json: 3 slices have this name; choose one with --index"),
+        (&["--function-name", "nothing"], 3, "a_rank0.json: Nothing found: no CPU slice is named `nothing`."),
     ] {
-        let output = run(&[&[path], args].concat());
-        assert!(matches!(output.status.code(), Some(2 | 3)), "{args:?}");
-        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+        refused(&[&[path], args].concat(), code, message);
     }
 }
 
@@ -130,29 +126,30 @@ fn what_cannot_be_read_is_named() {
     let folder = folder();
     std::fs::write(folder.path().join("rank2.json"), "not a trace").unwrap();
     let path = folder.path().to_str().unwrap();
-    let output = run_json(&[path]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("Left out: ") && stderr(&output).contains("rank2.json"), "{}", stderr(&output));
-    assert_eq!(run(&[path, "--strict"]).status.code(), Some(1));
+    says(&[(&[path], 0, &["Left out: ", "rank2.json"], &[])]);
+    ended(&[path, "--strict"], 1);
     // A trace of which nothing can be read is a rank that is missing from the answer.
     let whole = std::fs::read(testdata("sglang_decode.json.gz")).unwrap();
     std::fs::write(folder.path().join("rank4.json.gz"), &whole[..20]).unwrap();
-    has(&stderr(&ended(&[path], 6)), "Files that cannot be used: 1");
+    refused(&[path], 6, "Files that cannot be used: 1");
     std::fs::remove_file(folder.path().join("rank4.json.gz")).unwrap();
-    let near = ended(&[&format!("{path}/rank7.json")], 1);
-    has(&stderr(&near), "there is no such file; near it: ");
     let none = tempfile::tempdir().unwrap();
-    has(&stderr(&run(&[none.path().to_str().unwrap()])), "this folder has no traces");
-    let typed = stderr(&run(&["dif", path, path]));
-    has(&typed, "dif: there is no such file; is the command `diff` meant?");
-    let mistyped = stderr(&run(&[&format!("{path}/rank1.jsno")]));
-    has(&mistyped, "rank1.jsno: there is no such file; near it: ");
-    has(
-        &stderr(&run(&[&testdata("two_matches.json"), "--kernel-name", "AllGather"])),
-        "--kernel-name '*AllGather*' matches anywhere",
-    );
-    assert!(stderr(&run(&["help", "diff"])).is_empty());
-    assert!(stdout(&run(&["help", "diff"])).contains("Two traces side by side"));
+    let near = "there is no such file; near it: ";
+    says(&[
+        (&[&format!("{path}/rank7.json")], 1, &[near], &[]),
+        (&[&format!("{path}/rank1.jsno")], 1, &[&format!("rank1.jsno: {near}")], &[]),
+        (&[none.path().to_str().unwrap()], 1, &["this folder has no traces"], &[]),
+        (&["dif", path, path], 1, &["dif: there is no such file; is the command `diff` meant?"], &[]),
+        (
+            &[&testdata("two_matches.json"), "--kernel-name", "AllGather"],
+            3,
+            &["--kernel-name '*AllGather*' matches anywhere"],
+            &[],
+        ),
+    ]);
+    let help = ended(&["help", "diff"], 0);
+    assert_eq!(stderr(&help), "");
+    has(&stdout(&help), "Two traces side by side");
 }
 
 /// NCCL's, PyTorch's and SGLang's all-reduces, 10, 20, 30 and 40 µs.
@@ -164,52 +161,41 @@ fn all_libraries_are_asked_for_and_a_narrowed_answer_says_what_it_leaves_out() {
         "void c10d::(anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(float*)",
         "void all_reduce_one_shot_kernel<2>(Params)",
     ];
-    let events: Vec<String> = (1..)
-        .zip(names)
-        .flat_map(|(id, name)| {
-            let (call, start) = (id * 10, id * 1000);
-            [
-                tied("cuda_runtime", "cudaLaunchKernel", (9, 9), call, 2, id),
-                tied("kernel", name, (0, 7), start, id * 10, id),
-            ]
-        })
-        .collect();
-    let (_folder, trace) = trace_of(&events);
+    let launched = |(id, name): (u32, &str)| {
+        let call = tied("cuda_runtime", "cudaLaunchKernel", (9, 9), id * 10, 2, id);
+        [call, tied("kernel", name, (0, 7), id * 1000, id * 10, id)]
+    };
+    let (_folder, trace) = trace_of(&(1..).zip(names).flat_map(launched).collect::<Vec<_>>());
     let all = answer(&[&trace]);
     assert_eq!(all["stacks"][0]["count"], 4);
     assert_eq!(all["stacks"][0]["messages"]["collectives"], json!({"all_reduce": 4}));
     assert_eq!(all["stacks"][0]["cost"]["gpu_time"]["total_ns"], all["summary"]["collectives_ns"]);
-    assert_eq!(
-        all["not_asked"],
-        json!({"collectives_ns": 100_000, "families": [], "fused_ns": 0, "possibly_communication": []})
-    );
-    let text = stdout(&run(&[&trace, "--family", "nccl,rccl"]));
+    let none = json!({"collectives_ns": 100_000, "families": [], "fused_ns": 0, "possibly_communication": []});
+    assert_eq!(all["not_asked"], none);
     let want = "90.0 µs of 100.0 µs of communication is in kernels that are not asked for: custom-allreduce 90.0 µs.";
-    has(&text, want);
-    has(&text, "100.0 % of the exposed time of the kernels asked for (10.0 µs) comes from one stack");
-    assert!(!stdout(&run(&[&trace])).contains("asked for"));
-    has(&stderr(&run(&["diff", &trace, &trace, "--family", "nccl"])), want);
+    let share = "100.0 % of the exposed time of the kernels asked for (10.0 µs) comes from one stack";
+    says(&[
+        (&[&trace, "--family", "nccl,rccl"], 0, &[want, share], &[]),
+        (&[&trace], 0, &[], &["asked for"]),
+        (&["diff", &trace, &trace, "--family", "nccl"], 0, &[want], &[]),
+    ]);
 }
 
 /// A matrix product that communicates hides a collective as computation does, and is neither hidden nor exposed itself: 30 of 50 µs of the
 /// all-reduce run beside it.
 #[test]
 fn products_that_communicate_are_said() {
-    let call = r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":0,"dur":2,"args":{"correlation":1}"#;
-    let fused = r#""ph":"X","cat":"kernel","name":"void deep_gemm::sm90_fp8_fp4_mega_moe_impl<1u>(void*)","pid":0,"tid":7,"ts":10,"dur":40,"args":{"correlation":1}"#;
-    let collective = r#""ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":8,"ts":20,"dur":50,"args":{"correlation":1}"#;
-    let (_folder, trace) = trace_of(&[call, fused, collective]);
+    let call = tied("cuda_runtime", "cudaLaunchKernel", (9, 9), 0, 2, 1);
+    let fused = tied("kernel", "void deep_gemm::sm90_fp8_fp4_mega_moe_impl<1u>(void*)", (0, 7), 10, 40, 1);
+    let collective = tied("kernel", "ncclDevKernel_AllReduce", (0, 8), 20, 50, 1);
+    let (_folder, trace) = trace_of(&[&call, &fused, &collective]);
     let all = answer(&[&trace]);
-    let times = ["collectives_ns", "compute_ns", "exposed_ns"].map(|time| &all["summary"][time]);
-    assert_eq!(
-        (times, &all["not_asked"]["fused_ns"]),
-        ([&json!(50_000), &json!(40_000), &json!(20_000)], &json!(40_000))
-    );
+    let times = ["collectives_ns", "compute_ns", "exposed_ns"].map(|time| all["summary"][time].as_u64().unwrap());
+    assert_eq!((times, &all["not_asked"]["fused_ns"]), ([50_000, 40_000, 20_000], &json!(40_000)));
     let said = "40.0 µs are matrix products that communicate themselves: neither hidden nor exposed.";
-    has(&stdout(&run(&[&trace])), said);
-    assert_eq!(answer(&[&trace, "--family", "fused-gemm"])["stacks"][0]["count"], 1);
     let (_folder, without) = trace_of(&[call, collective]);
-    assert!(!stdout(&run(&[&without])).contains("matrix products"), "{}", stdout(&run(&[&without])));
+    says(&[(&[&trace], 0, &[said], &[]), (&[&without], 0, &[], &["matrix products"])]);
+    assert_eq!(answer(&[&trace, "--family", "fused-gemm"])["stacks"][0]["count"], 1);
 }
 
 #[test]
@@ -226,17 +212,14 @@ fn text_fits_the_screen_in_colours_or_without() {
         let output = program().arg(args).env("NO_COLOR", "1").output().unwrap();
         assert!(!(stdout(&output) + &stderr(&output)).contains('\u{1b}'), "{args}");
     }
-    let quiet = run(&[&trace, "--quiet"]);
-    assert_eq!(stderr(&quiet), "");
+    assert_eq!(stderr_of(&[&trace, "--quiet"], 0), "");
     let [text, full] = [&[][..], &["--full-stacks", "--stack-depth", "0"]]
         .map(|args| stdout(&run(&[&[trace.as_str()], args].concat())));
-    assert!(
-        text.contains("… 8 frames of sglang.srt.distributed, torch.distributed, c10d") && !full.contains("frames of")
-    );
+    has(&text, "… 8 frames of sglang.srt.distributed, torch.distributed, c10d");
+    assert!(!full.contains("frames of"), "{full}");
     assert!(text.contains("<built-in ") || full.contains("-> <built-in replay>"), "{full}");
     // A prefix makes its files the user's own code.
-    let own = run_json(&[&trace, "--user-code", "sglang/srt/distributed"]);
-    let own: Value = serde_json::from_str(&stdout(&own)).unwrap();
+    let own: Value = json_of(&["--json", "--sort", "count", &trace, "--user-code", "sglang/srt/distributed"]);
     assert_eq!(own["stacks"][1]["headline"], "sglang/srt/distributed/parallel_state.py(497): all_reduce");
 }
 
@@ -269,19 +252,12 @@ fn a_trace_beside_its_copy_counts_once() {
     let trace = std::fs::read(testdata("costs.json")).unwrap();
     let copy = folder.path().join("rank0.json.gz");
     std::fs::write(&copy, gzip(&trace)).unwrap();
-    let output = run_json(&[path]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("There twice, and counted once: ") && said.contains("rank0.json and "), "{said}");
-    has(&said, "rank0.json.gz");
+    says(&[(&[path], 0, &["There twice, and counted once: ", "rank0.json and ", "rank0.json.gz"], &[])]);
     assert_eq!(answer(&[path]), before);
     // Cut off after two thirds of its events.
     let cut = trace.len() * 2 / 3;
     std::fs::write(&copy, &trace[..cut]).unwrap();
-    let output = run_json(&[path]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("rank 0 is there twice: ") && said.contains("rank0.json and "), "{said}");
+    says(&[(&[path], 1, &["rank 0 is there twice: ", "rank0.json and "], &[])]);
     // Another rank with the same times is another rank.
     std::fs::write(folder.path().join("rank7.json"), &trace).unwrap();
     std::fs::remove_file(&copy).unwrap();
@@ -300,8 +276,5 @@ fn no_file_of_a_folder_is_skipped_silently() {
     let traces = answer(&[path])["traces"].as_array().unwrap().len();
     assert_eq!(traces, 3);
     std::os::unix::fs::symlink("/no/such/file", folder.path().join("rank3.json")).unwrap();
-    let output = run_json(&[path]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("Left out: ") && said.contains("rank3.json"), "{said}");
+    says(&[(&[path], 0, &["Left out: ", "rank3.json"], &[])]);
 }

@@ -1,17 +1,23 @@
 //! Traces as people have them, by many programs and with odd times (`testdata/traces`): what the first screen says of each.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::events::tied;
-use crate::support::program::{has, refused, run, stderr, stdout, testdata, trace_of};
+use crate::support::events::{slice, tied};
+use crate::support::program::{
+    has, json_of, refused, run, says, scratch, stderr, stderr_of, stdout, testdata, trace_of,
+};
 
-fn json(args: &[&str]) -> Value {
+fn answer_of(args: &[&str]) -> Value {
     let output = run(&[args, &["--json"]].concat());
     serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{args:?}: {}", stderr(&output)))
 }
 
+fn at(name: &str) -> String {
+    testdata(&format!("traces/{name}"))
+}
+
 fn answer(name: &str) -> Value {
-    json(&[&testdata(&format!("traces/{name}.json"))])
+    answer_of(&[&at(&format!("{name}.json"))])
 }
 
 /// Marks of steps have the sizes of the batch, and are no frames: each trace has one stack, whatever the batches are.
@@ -31,11 +37,11 @@ fn marks_of_steps_split_no_stack() {
         let outermost = frame.unwrap_or("vllm/v1/worker/gpu_worker.py(600): execute_model");
         assert_eq!(frames[0], outermost, "{name}");
         // Each is a step, and its text is there where it is asked for.
-        let trace = testdata(&format!("traces/{name}.json"));
-        let steps = json(&[&trace, "--group-by", "step"]);
-        assert_eq!(steps["groups"].as_array().unwrap().len(), 16, "{name}");
-        let exact = json(&[&trace, "--exact-names"]);
-        assert_eq!(exact["stacks"].as_array().unwrap().len(), 16, "{name}");
+        let trace = at(&format!("{name}.json"));
+        for (options, list) in [(&["--group-by", "step"][..], "groups"), (&["--exact-names"], "stacks")] {
+            let found = answer_of(&[&[&*trace], options].concat());
+            assert_eq!(found[list].as_array().unwrap().len(), 16, "{name}: {list}");
+        }
     }
 }
 
@@ -45,7 +51,7 @@ fn numbers_in_annotations_fold_if_their_text_repeats() {
     let launch = |id: u32, annotation: &str| {
         let ts = id * 100;
         [
-            format!(r#""ph":"X","cat":"user_annotation","name":"{annotation}","pid":1,"tid":1,"ts":{ts},"dur":50"#),
+            slice("user_annotation", annotation, (1, 1), ts, 50),
             tied("cuda_runtime", "cudaLaunchKernel", (1, 1), ts + 10, 5, id),
             tied("kernel", "ncclDevKernel_AllReduce", (0, 7), ts + 20, 9, id),
         ]
@@ -53,12 +59,12 @@ fn numbers_in_annotations_fold_if_their_text_repeats() {
     let names = ["microbatch 1 of 8", "microbatch 2 of 8", "fp8 gather"];
     let events: Vec<String> = (1..).zip(names).flat_map(|(id, name)| launch(id, name)).collect();
     let (_folder, trace) = trace_of(&events);
-    let found = json(&[&trace]);
+    let found = answer_of(&[&trace]);
     let frames = |stack: &Value| stack["frames"][0].as_str().unwrap().to_owned();
     let mut outermost: Vec<String> = found["stacks"].as_array().unwrap().iter().map(frames).collect();
     outermost.sort();
     assert_eq!(outermost, ["fp8 gather", "microbatch * of *"]);
-    assert_eq!(json(&[&trace, "--exact-names"])["stacks"].as_array().unwrap().len(), 3);
+    assert_eq!(answer_of(&[&trace, "--exact-names"])["stacks"].as_array().unwrap().len(), 3);
 }
 
 /// One kernel at time 0 among times since 1970: the window is that of the others, as in the control, and one slice is left out.
@@ -70,11 +76,9 @@ fn a_kernel_without_a_time_changes_nothing() {
         for figure in ["wall_ns", "busy_ns", "compute_ns", "collectives_ns", "exposed_ns"] {
             assert_eq!(found["summary"][figure], control["summary"][figure], "{name}: {figure}");
         }
-        let said = stderr(&run(&[&testdata(&format!("traces/{name}.json"))]));
-        has(&said, "slices without a time that can be true");
+        says(&[(&[&at(&format!("{name}.json"))], 0, &["slices without a time that can be true"], &[])]);
     }
-    let said = stderr(&run(&[&testdata("traces/00_control.json")]));
-    assert!(!said.contains("can be true"), "{said}");
+    says(&[(&[&at("00_control.json")], 0, &[], &["can be true"])]);
 }
 
 /// Times that cannot be true are left out of a trace of any length, and those that can stay: a hundred steps of 1 ms, or six, and one event more.
@@ -98,12 +102,7 @@ fn what_is_far_away_is_left_out_unless_calls_prove_it() {
         (found["summary"]["wall_ns"].as_i64().unwrap() / 1_000, stderr(&output).contains("can be true"))
     };
     let with = |count: u32, more: &[String]| wall(&[&steps(count), more].concat());
-    let far = |ts: u64, dur: u64, kind: &str, name: &str, on: (u32, u32), id: u32| {
-        let (pid, tid) = on;
-        format!(
-            r#""ph":"X","cat":"{kind}","name":"{name}","pid":{pid},"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"correlation":{id}}}"#
-        )
-    };
+    let far = |ts: u64, dur: u64, kind: &str, name: &str, on: (u32, u32), id: u32| tied(kind, name, on, ts, dur, id);
     for count in [6_u32, 100] {
         let whole = (i64::from(count - 1) * 1_000 + 910, false);
         assert_eq!(with(count, &[]), whole);
@@ -130,10 +129,8 @@ fn what_is_far_away_is_left_out_unless_calls_prove_it() {
     let zero = (1..=12).map(|id| far(0, 0, "kernel", REDUCE, (0, 7), id));
     let calls = (1..=20).map(|id| tied("cuda_runtime", "cudaLaunchKernel", (1, 1), 5_000_000 + id * 9, 5, id));
     let (_folder, trace) = trace_of(&calls.chain(zero).collect::<Vec<_>>());
-    has(
-        &stderr(&run(&[&trace])),
-        "no GPU kernels, unless they are among the 12 slices that were left out for their times",
-    );
+    let unless = "no GPU kernels, unless they are among the 12 slices that were left out for their times";
+    has(&stderr(&run(&[&trace])), unless);
 }
 
 /// A call of an hour on the thread that launches, which nothing follows, is not in the window; one of a tenth of the trace is.
@@ -147,7 +144,7 @@ fn a_call_far_longer_than_all_else_is_not_in_the_window() {
             events.push(tied("kernel", "ncclDevKernel_AllReduce", (0, 7), ts + 20, if id == 3 { 41 } else { 9 }, id));
         }
         let (_folder, trace) = trace_of(&events);
-        assert_eq!(json(&[&trace])["summary"]["wall_ns"], wall_us * 1_000, "{dur}");
+        assert_eq!(answer_of(&[&trace])["summary"]["wall_ns"], wall_us * 1_000, "{dur}");
     }
 }
 
@@ -157,16 +154,16 @@ fn an_outlier_is_said() {
     let found = answer("04_first_collective_waits");
     let outliers = &found["stacks"][0]["cost"]["outliers"];
     assert_eq!((&outliers["count"], &outliers["others_median_ns"]), (&1.into(), &14_300.0.into()), "{outliers}");
-    let trace = testdata("traces/04_first_collective_waits.json");
+    let trace = at("04_first_collective_waits.json");
     let text = stdout(&run(&[&trace]));
     let said = "1 of the 64 kernels, the first, takes 17.5 s of their time, at 1000160000 ns; the other 63 take a median of 14.3 µs.";
-    assert!(text.contains(said) && text.contains("  median 14."), "{text}");
+    has(&text, said);
+    has(&text, "  median 14.");
     // The window that is advised leaves it out.
     let advised: Vec<&str> = text.split("First: ").nth(1).unwrap().split(' ').take(4).collect();
-    let without = json(&[&[trace.as_str()], &advised[..]].concat());
+    let without = answer_of(&[&[trace.as_str()], &advised[..]].concat());
     assert!(without["stacks"][0]["cost"]["gpu_time"]["max_ns"].as_u64().unwrap() < 1_000_000, "{advised:?}");
-    let control = stdout(&run(&[&testdata("traces/00_control.json")]));
-    assert!(!control.contains("take a median") && !control.contains("  median"), "{control}");
+    says(&[(&[&at("00_control.json")], 0, &[], &["take a median", "  median"])]);
 }
 
 /// What a kernel of a graph says itself is a frame below the replay, and the headline.
@@ -176,7 +173,7 @@ fn annotations_of_graph_kernels_are_frames() {
     let frames = found["stacks"][0]["frames"].as_array().unwrap();
     assert_eq!(frames.iter().rev().take(2).collect::<Vec<_>>(), ["layer.*.all_gather", "cudaGraphLaunch"]);
     assert_eq!(found["stacks"][0]["headline"], "layer.*.all_gather");
-    let exact = json(&[&testdata("traces/11_annotated_graph.json"), "--exact-names"]);
+    let exact = answer_of(&[&at("11_annotated_graph.json"), "--exact-names"]);
     assert_eq!(exact["stacks"].as_array().unwrap().len(), 2);
 }
 
@@ -189,39 +186,40 @@ fn kernels_of_other_programs_are_read() {
         ("26_unitrace", 4, 4, Some("zeCommandListAppendLaunchKernel")),
         ("29_nsys2json", 4, 0, None),
     ] {
-        let trace = testdata(&format!("traces/{name}.json"));
-        let found: Value = json(&[&trace]);
+        let found = answer(name);
         let coverage = &found["coverage"];
         let with_launch: u64 = coverage["attributed_by"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
         assert_eq!((coverage["kernels"].as_u64(), with_launch), (Some(kernels), attributed), "{name}: {coverage}");
         assert_eq!(found["stacks"][0]["headline"].as_str(), headline, "{name}");
     }
     // JAX's times are microseconds, whatever its header displays: 4 ms on each of two GPUs.
-    let jax = run(&[&testdata("traces/20_jax_gpu.json")]);
-    assert!(!stderr(&jax).contains("nanoseconds") && stdout(&jax).contains("Of 8.00 ms on 2 GPUs"), "{}", stderr(&jax));
+    says(&[(&[&at("20_jax_gpu.json")], 0, &["Of 8.00 ms on 2 GPUs"], &["nanoseconds"])]);
 }
 
-/// A file without kernels that can be read is called what it is, with what to record instead. Only a trace of PyTorch's profiler is asked about its activities.
+/// A file without kernels that can be read is called what it is, with what to record instead, and one that is no trace, with what to do. Only a trace of
+/// PyTorch's profiler is asked about its activities.
 #[test]
 fn files_of_other_programs_are_named() {
-    for (name, is, and) in [
-        ("22_tf_timeline", "a timeline of TensorFlow 1", "NcclAllReduce [Op]: 960.0 µs in 8 slices"),
-        ("28_bazel_profile", "a profile of Bazel", "has no GPUs"),
-        ("77_ascend_trace_view", "a trace of Ascend's profiler", "hcom_allReduce: 400.0 µs in 4 slices"),
-        ("75_hpu_collective_comm", "Its accelerator is privateuse1", "only kernels of CUDA and ROCm are read"),
+    for (name, code, parts) in [
+        ("22_tf_timeline.json", 3, ["a timeline of TensorFlow 1", "NcclAllReduce [Op]: 960.0 µs in 8 slices"]),
+        ("28_bazel_profile.json", 3, ["a profile of Bazel", "has no GPUs"]),
+        ("77_ascend_trace_view.json", 3, ["a trace of Ascend's profiler", "hcom_allReduce: 400.0 µs in 4 slices"]),
+        (
+            "75_hpu_collective_comm.json",
+            3,
+            ["Its accelerator is privateuse1", "only kernels of CUDA and ROCm are read"],
+        ),
+        ("44b_utf16le.txt", 1, ["text in UTF-16", "iconv"]),
+        ("61_json_lines.jsonl", 1, ["Chrome's JSON with an event in each line", "jq -s"]),
     ] {
-        let trace = testdata(&format!("traces/{name}.json"));
-        let output = run(&[&trace]);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(3), "{name}: {said}");
-        assert!(said.contains(is) && said.contains(and) && !said.contains("ProfilerActivity"), "{name}: {said}");
+        says(&[(&[&at(name)], code, &parts, &["ProfilerActivity"])]);
     }
-    let described = stdout(&run(&["describe", &testdata("traces/77_ascend_trace_view.json")]));
-    has(&described, "a trace of Ascend's profiler");
-    let cpu = r#""ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":5"#;
-    let (_folder, trace) = trace_of(&[cpu]);
-    let said = stderr(&run(&[&trace]));
-    has(&said, "Was it recorded without ProfilerActivity.CUDA");
+    let (_folder, cpu) = trace_of(&[slice("cpu_op", "aten::add", (1, 1), 1, 5)]);
+    says(&[
+        (&[&cpu], 3, &["Was it recorded without ProfilerActivity.CUDA"], &[]),
+        (&["describe", &at("77_ascend_trace_view.json")], 0, &["a trace of Ascend's profiler"], &[]),
+        (&[&at("17b_negative_ts.json")], 3, &["the times of all events are negative"], &[]),
+    ]);
 }
 
 /// Two processes wrote one file: the second text begins after the end of the first, or is what an older and longer file left. The first is answered, and how much
@@ -230,104 +228,92 @@ fn files_of_other_programs_are_named() {
 fn two_traces_in_one_file_are_not_one() {
     for (name, kernels, lost) in [("14b_short_over_long", 9, 21_980), ("14c_appended", 18, 44_747)] {
         let found = answer(name);
-        let damage = &found["damage"];
-        assert_eq!(
-            (found["kernels_in_trace"].as_u64(), damage["lost_bytes"].as_u64()),
-            (Some(kernels), Some(lost)),
-            "{name}"
-        );
-        let said = stderr(&run(&[&testdata(&format!("traces/{name}.json"))]));
-        has(&said, "bytes after the end of the trace (another trace");
+        let counts = (found["kernels_in_trace"].as_u64(), found["damage"]["lost_bytes"].as_u64());
+        assert_eq!(counts, (Some(kernels), Some(lost)), "{name}");
+        has(&stderr(&run(&[&at(&format!("{name}.json"))])), "bytes after the end of the trace (another trace");
     }
-    const MIXED: &str = "2 processes (1000, 2000) launch onto GPU 0";
-    let said = |name: &str| stderr(&run(&[&testdata(&format!("traces/{name}.json"))]));
-    assert!(said("14a_two_writers_blocks").contains(MIXED));
-    assert!(!said("00_control").contains("launch onto"));
-    assert!(!said("83_text_pids_merged").contains("launch onto"));
+    says(&[
+        (&[&at("14a_two_writers_blocks.json")], 0, &["2 processes (1000, 2000) launch onto GPU 0"], &[]),
+        (&[&at("00_control.json")], 0, &[], &["launch onto"]),
+        (&[&at("83_text_pids_merged.json")], 0, &[], &["launch onto"]),
+    ]);
 }
 
 /// What to do next: ranks of a merged file are compared, and Python is recorded where it is missing.
 #[test]
 fn the_next_step_is_said() {
-    let said = |name: &str| stderr(&run(&[&testdata(&format!("traces/{name}.json"))]));
-    let merged = testdata("traces/83_text_pids_merged.json");
-    let text = said("83_text_pids_merged");
-    has(&text, &format!("2 processes launch kernels in this file: nccl-stacks ranks {merged} shows"));
-    assert_eq!(run(&["ranks", &merged]).status.code(), Some(0));
-    assert!(said("31a_vllm_steps").contains("with_stack=True records them"));
+    let merged = at("83_text_pids_merged.json");
+    let of_ranks = format!("2 processes launch kernels in this file: nccl-stacks ranks {merged} shows");
+    says(&[
+        (&[&merged], 0, &[&of_ranks], &[]),
+        (&["ranks", &merged], 0, &[], &[]),
+        (&[&at("31a_vllm_steps.json")], 0, &["with_stack=True records them"], &[]),
+        (&["sql", &merged, "--query", "memory_stacks"], 3, &["profile_memory=True"], &[]),
+    ]);
     for name in ["00_control", "31c_vllm_steps_with_stack", "20_jax_gpu"] {
-        let text = said(name);
-        assert!(!text.contains("with_stack") && !text.contains("nccl-stacks ranks"), "{name}: {text}");
+        let notes = stderr_of(&[&at(&format!("{name}.json"))], 0);
+        assert!(!notes.contains("with_stack") && !notes.contains("nccl-stacks ranks"), "{name}: {notes}");
     }
-    has(&stderr(&run(&["sql", &merged, "--query", "memory_stacks"])), "profile_memory=True");
 }
 
 /// Copies that an operator of symmetric memory launches are its collective: 36 µs of barriers and 675 of copies in 4 ms. Copies of other operators are none.
 #[test]
 fn copies_of_symmetric_memory_are_collectives() {
     let found = answer("08_low_contention");
-    assert_eq!(
-        (&found["summary"]["collectives_ns"], &found["summary"]["exposed_ns"]),
-        (&711_000.into(), &711_000.into())
-    );
-    assert_eq!(found["kernels_in_trace"], 15);
-    assert_eq!(found["stacks"][0]["messages"]["collectives"], serde_json::json!({"all_gather": 9}));
-    let trace = std::fs::read_to_string(testdata("traces/08_low_contention.json")).unwrap();
-    let other = trace.replace("symm_mem::_low_contention_all_gather", "mylib::prefetch");
-    let (_folder, path) = crate::support::program::scratch("other.json", other.as_bytes());
-    assert_eq!(json(&[&path])["summary"]["collectives_ns"], 36_000);
+    let times = ["collectives_ns", "exposed_ns"].map(|time| found["summary"][time].as_u64().unwrap());
+    assert_eq!((times, &found["kernels_in_trace"]), ([711_000; 2], &15.into()));
+    assert_eq!(found["stacks"][0]["messages"]["collectives"], json!({"all_gather": 9}));
+    let trace = at("08_low_contention.json");
+    let text = std::fs::read_to_string(&trace).unwrap();
+    let other = text.replace("symm_mem::_low_contention_all_gather", "mylib::prefetch");
+    let (_folder, path) = scratch("other.json", other.as_bytes());
+    assert_eq!(answer_of(&[&path])["summary"]["collectives_ns"], 36_000);
     // Stacks that differ in library code alone are named by it.
-    let text = stdout(&run(&[&testdata("traces/08_low_contention.json")]));
-    has(&text, "gather_weights in cudaMemcpyAsync");
-    has(&text, "gather_weights in cudaLaunchKernel");
+    says(&[(&[&trace], 0, &["gather_weights in cudaMemcpyAsync", "gather_weights in cudaLaunchKernel"], &[])]);
 }
 
 /// All of oneCCL's kernels carry out a collective, with whatever they prepare it.
 #[test]
 fn kernels_of_oneccl_are_collectives() {
     let found = answer("07_xpu_oneccl");
-    assert_eq!(
-        (found["kernels_in_trace"].as_u64(), found["summary"]["collectives_ns"].as_u64()),
-        (Some(4), Some(400_000))
-    );
+    assert_eq!((&found["kernels_in_trace"], &found["summary"]["collectives_ns"]), (&4.into(), &400_000.into()));
 }
 
 /// Perfetto's protobuf with names for threads and processes and no numbers: as from JSON.
 #[test]
 fn threads_that_only_names_tell_apart_are_threads() {
-    let (json_of, proto) = (answer("00_control"), json(&[&testdata("traces/70_control.pftrace")]));
+    let packets = at("70_control.pftrace");
+    let (control, proto) = (answer("00_control"), answer_of(&[&packets]));
     for figure in ["wall_ns", "busy_ns", "compute_ns", "collectives_ns", "exposed_ns"] {
-        assert_eq!(proto["summary"][figure], json_of["summary"][figure], "{figure}");
+        assert_eq!(proto["summary"][figure], control["summary"][figure], "{figure}");
     }
-    assert_eq!(proto["stacks"][0]["frames"], json_of["stacks"][0]["frames"]);
-    let described = stdout(&run(&["describe", &testdata("traces/70_control.pftrace")]));
-    has(&described, "a trace of PyTorch's profiler in Perfetto's protobuf");
-    let stacks = json(&[&testdata("traces/70_vllm_steps_with_stack.pftrace")]);
+    assert_eq!(proto["stacks"][0]["frames"], control["stacks"][0]["frames"]);
+    says(&[(&["describe", &packets], 0, &["a trace of PyTorch's profiler in Perfetto's protobuf"], &[])]);
+    let stacks = answer_of(&[&at("70_vllm_steps_with_stack.pftrace")]);
     assert_eq!(stacks["stacks"].as_array().unwrap().len(), 1);
 }
 
 /// Ranks that number their collectives from different beginnings are matched by order, size and time, and it is said. With the same beginnings it is not.
 #[test]
 fn numbers_that_start_elsewhere_lose() {
-    let folder = testdata("traces/67_seq_restarted");
-    let text = stdout(&run(&["ranks", &folder]));
-    has(&text, "Matched: 18 of 18 kernels with all ranks of their group, 18 by order, size and time");
+    let folder = at("67_seq_restarted");
     let first = std::fs::read_to_string(format!("{folder}/rank0.json")).unwrap();
     let scratch = tempfile::tempdir().unwrap();
     std::fs::write(scratch.path().join("rank0.json"), first.replace("\"Seq\": 50", "\"Seq\": ")).unwrap();
     std::fs::copy(format!("{folder}/rank1.json"), scratch.path().join("rank1.json")).unwrap();
-    let text = stdout(&run(&["ranks", scratch.path().to_str().unwrap()]));
-    has(&text, "Matched: 18 of 18 kernels with all ranks of their group. Measured");
+    let matched = "Matched: 18 of 18 kernels with all ranks of their group";
+    for (folder, then) in [(&*folder, ", 18 by order, size and time"), (scratch.path().to_str().unwrap(), ". Measured")]
+    {
+        has(&stdout(&run(&["ranks", folder])), &format!("{matched}{then}"));
+    }
 }
 
 /// Two replicas in one folder have the same ranks: one is answered, and the other is named with its option.
 #[test]
 fn replicas_in_one_folder_are_told_apart() {
-    let folder = testdata("traces/73_two_replicas");
+    let folder = at("73_two_replicas");
     let of_run = |number: &str| {
-        let output = run(&["ranks", &folder, "--run", number]);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(0), "{said}");
+        let said = stderr_of(&["ranks", &folder, "--run", number], 0);
         let line = said.lines().find(|line| line.starts_with("There are 2 runs")).unwrap_or_else(|| panic!("{said}"));
         line.split_once(" With ").map(|(own, other)| (own.to_owned(), other.to_owned())).unwrap()
     };
@@ -341,23 +327,7 @@ fn replicas_in_one_folder_are_told_apart() {
 /// A batch of sends and receives has the size of what it sends, or receives if that is more.
 #[test]
 fn batches_of_messages_have_sizes() {
-    let text = stdout(&run(&[&testdata("traces/38b_batch_p2p/rank0.json"), "--verbose"]));
-    has(&text, "sendrecv of 16.78 MB each");
-}
-
-/// Files that are no trace are called what they are, with what to do.
-#[test]
-fn text_that_cannot_be_read_is_named() {
-    for (name, is, and) in [
-        ("44b_utf16le.txt", "text in UTF-16", "iconv"),
-        ("61_json_lines.jsonl", "Chrome's JSON with an event in each line", "jq -s"),
-    ] {
-        let output = run(&[&testdata(&format!("traces/{name}"))]);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{name}: {said}");
-        assert!(said.contains(is) && said.contains(and), "{name}: {said}");
-    }
-    has(&stderr(&run(&[&testdata("traces/17b_negative_ts.json")])), "the times of all events are negative");
+    says(&[(&[&at("38b_batch_p2p/rank0.json"), "--verbose"], 0, &["sendrecv of 16.78 MB each"], &[])]);
 }
 
 /// Every command that `describe` recommends for a file answers on that file. That an operator's values or layouts do not differ is an answer, too, and so is the
@@ -368,16 +338,15 @@ fn commands_that_are_recommended_answer() {
     for name in
         ["00_control.json", "31a_vllm_steps.json", "64_gloo_cpu.json", "70_control.pftrace", "83_text_pids_merged.json"]
     {
-        let trace = testdata(&format!("traces/{name}"));
-        let described: Value = serde_json::from_str(&stdout(&run(&["describe", &trace, "--json"]))).unwrap();
+        let trace = at(name);
+        let described: Value = json_of(&["describe", &trace, "--json"]);
         for answer in described["files"][0]["trace"]["answers"].as_array().unwrap() {
             let command = answer["command"].as_str().unwrap();
             if !["yes", "partly"].contains(&answer["possible"].as_str().unwrap()) {
                 continue;
             }
             // At most the last word is in quotes.
-            let quote = command.find(['"', '\'']).unwrap_or(command.len());
-            let (words, last) = command.split_at(quote);
+            let (words, last) = command.split_at(command.find(['"', '\'']).unwrap_or(command.len()));
             let last = Some(last.trim_matches(['"', '\''])).filter(|last| !last.is_empty());
             let words = words.split_whitespace().skip(1).chain(last);
             let words: Vec<&str> = words.map(|word| if word.starts_with("TRACE") { &trace } else { word }).collect();
@@ -394,26 +363,23 @@ fn commands_that_are_recommended_answer() {
 /// collectives.
 #[test]
 fn hosts_of_jax_are_ranks() {
-    let first = std::fs::read_to_string(testdata("traces/20_jax_gpu.json")).unwrap();
+    let first = std::fs::read_to_string(at("20_jax_gpu.json")).unwrap();
     let mut second: Value = serde_json::from_str(&first).unwrap();
     let events = second["traceEvents"].as_array_mut().unwrap();
     for event in events.iter_mut().filter(|event| event["name"].as_str().is_some_and(|name| name.starts_with("nccl"))) {
         let times = ["ts", "dur"].map(|key| event[key].as_f64().unwrap());
         (event["ts"], event["dur"]) = ((times[0] + 40.125).into(), (times[1] - 40.125).into());
     }
-    for pid in [1, 2, 701] {
-        let order =
-            serde_json::json!({"ph": "M", "pid": pid, "name": "process_sort_index", "args": {"sort_index": pid}});
-        events.insert(0, order);
-    }
-    events.push(serde_json::json!({}));
+    let order = |pid: u32| json!({"ph": "M", "pid": pid, "name": "process_sort_index", "args": {"sort_index": pid}});
+    events.splice(0..0, [1, 2, 701].map(order));
+    events.push(json!({}));
     let folder = tempfile::tempdir().unwrap();
     let path = |rank: u32| folder.path().join(format!("host.rank{rank}.trace.json"));
     std::fs::write(path(0), &first).unwrap();
     std::fs::write(path(1), second.to_string()).unwrap();
-    let alone = json(&[path(1).to_str().unwrap()]);
+    let alone = answer_of(&[path(1).to_str().unwrap()]);
     assert_eq!((alone["kernels_in_trace"].as_u64(), alone["stacks"][0]["count"].as_u64()), (Some(12), Some(12)));
-    let ranks = json(&["ranks", folder.path().to_str().unwrap()]);
+    let ranks = answer_of(&["ranks", folder.path().to_str().unwrap()]);
     assert_eq!(ranks["matches"]["matched"], 24);
     let waited: Vec<u64> = (0..2).map(|rank| ranks["ranks"][rank]["waited_ns"].as_u64().unwrap()).collect();
     assert_eq!(waited, [12 * 40_125, 0], "{}", ranks["ranks"]);
@@ -422,20 +388,12 @@ fn hosts_of_jax_are_ranks() {
 /// An asynchronous kernel has an id and no thread: on the only GPU there is, it is on that. Its stack is unknown.
 #[test]
 fn an_asynchronous_kernel_is_on_the_only_gpu() {
-    let text = std::fs::read_to_string(testdata("traces/00_control.json")).unwrap();
-    let event = |phase: &str, ts: u32| {
-        format!(
-            r#"{{"ph": "{phase}", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "id": "0x1", "pid": 0, "tid": 20, "ts": {ts}}}"#
-        )
-    };
+    let text = std::fs::read_to_string(at("00_control.json")).unwrap();
+    let name = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+    let event = |phase: &str, ts: u32| json!({"ph": phase, "cat": "kernel", "name": name, "id": "0x1", "pid": 0, "tid": 20, "ts": ts});
     let end = text.rfind(']').unwrap();
     let with = format!("{}, {}, {}{}", &text[..end], event("b", 1_000_500), event("e", 1_000_560), &text[end..]);
-    let (_folder, trace) = crate::support::program::scratch("async.json", with.as_bytes());
-    let found = json(&[&trace]);
-    assert_eq!(
-        (found["summary"]["gpus"].as_u64(), found["kernels_in_trace"].as_u64()),
-        (Some(1), Some(7)),
-        "{}",
-        found["summary"]
-    );
+    let (_folder, trace) = scratch("async.json", with.as_bytes());
+    let found = answer_of(&[&trace]);
+    assert_eq!((&found["summary"]["gpus"], &found["kernels_in_trace"]), (&1.into(), &7.into()), "{found}");
 }

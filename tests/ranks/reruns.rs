@@ -114,7 +114,7 @@ const NAMES: usize = 95;
 const SAVINGS: usize = 95;
 
 fn check(how: &str) {
-    let found = each(0..rounds(10) as u64, |seed| {
+    let found = each(0..rounds(8) as u64, |seed| {
         let (late, with, quiet) = both(seed, how);
         (judge(&late, &with, &quiet), late, with, quiet.length_ns)
     });
@@ -216,7 +216,7 @@ fn a_late_start_of_a_step_is_found_on_every_stage() {
 /// Ranks that are late together are beside each other: neither is late after the other.
 #[test]
 fn two_ranks_that_are_late_together_are_found() {
-    let found = each(0..rounds(20) as u64, |seed| {
+    let found = each(0..rounds(12) as u64, |seed| {
         // Of two ranks both would be late, and of four half of them.
         let Job { tp, dp, .. } = job(seed);
         let quiet = Job { tp: tp.max(4), dp, pp: 1, graphs: false, jitter_ns: 2_000, ..job(seed) };

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::recorder::jobs::built;
-use crate::support::program::stdout;
+use crate::support::program::{has, stderr, stdout};
 
 fn nccl_stacks() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nccl-stacks"));
@@ -47,12 +47,14 @@ fn record(options: &[&str], job: &[&str]) -> (Output, TempDir) {
 /// What a command says of recordings, in JSON, and its exit code.
 fn answer(command: &str, folder: &Path) -> (Value, Option<i32>) {
     let output = nccl_stacks().arg(command).arg(folder).args(["--json", "--quiet"]).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    (serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {text}")), output.status.code())
+    let found = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)));
+    (found, output.status.code())
 }
 
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+/// The line of what was said that begins so.
+#[track_caller]
+fn line<'a>(said: &'a str, begin: &str) -> &'a str {
+    said.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{said}"))
 }
 
 #[test]
@@ -60,19 +62,13 @@ fn a_late_rank_is_named() {
     let (output, folder) = record(&[], &["4", "40", "late:2:3000"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(output.stdout.is_empty());
-    let said = stderr(&output);
-    let ranks = said.lines().find(|line| line.starts_with("ranks: ")).unwrap_or_else(|| panic!("{said}"));
-    assert!(ranks.contains("rank 2"), "{said}");
+    has(line(&stderr(&output), "ranks: "), "rank 2");
     let (of_ranks, code) = answer("ranks", folder.path());
     assert_eq!(code, Some(0));
     // Three ranks wait about 3 ms in each of 40 all-reduces; computers are noisy, and never early.
-    let caused = of_ranks["ranks"][2]["caused_ns"].as_i64().unwrap();
-    assert!(caused > 3 * 30 * 3_000_000, "{caused}");
-    assert!(
-        (0..4)
-            .filter(|rank| *rank != 2)
-            .all(|rank| of_ranks["ranks"][rank]["caused_ns"].as_i64().unwrap() < caused / 4)
-    );
+    let caused = [0, 1, 2, 3].map(|rank| of_ranks["ranks"][rank]["caused_ns"].as_i64().unwrap());
+    assert!(caused[2] > 3 * 30 * 3_000_000, "{caused:?}");
+    assert!([0, 1, 3].iter().all(|rank| caused[*rank] < caused[2] / 4), "{caused:?}");
     let (records, _) = answer("records", folder.path());
     let census = records["census"].as_array().unwrap();
     let all_reduces = census.iter().find(|row| row["collective"] == "all_reduce").unwrap();
@@ -89,8 +85,7 @@ fn a_rank_that_is_left_out_is_named_after_all_were_killed() {
         let (output, folder) = record(options, &["4", "30", "out:1:12"]);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         let said = stderr(&output);
-        let hang = said.lines().find(|line| line.starts_with("hang: ")).unwrap_or_else(|| panic!("{said}"));
-        assert!(hang.to_lowercase().contains("rank 1"), "{options:?}: {said}");
+        assert!(line(&said, "hang: ").to_lowercase().contains("rank 1"), "{options:?}: {said}");
         let (hung, _) = answer("hang", folder.path());
         let groups = hung["hung"].as_array().unwrap().iter().chain(hung["lagging"].as_array().unwrap());
         let missing: Vec<&Value> = groups.map(|group| &group["missing_ranks"]).collect();
@@ -98,10 +93,8 @@ fn a_rank_that_is_left_out_is_named_after_all_were_killed() {
         // The processes are gone: nothing says whether the others had waited for long.
         assert_eq!((&hung["culprits"], &hung["outcome"]), (&serde_json::json!([]), &"unclear".into()), "{hung}");
         let verdict = hung["verdict"][0].as_str().unwrap();
-        assert!(
-            verdict.starts_with("Unclear: the processes are gone") && verdict.contains("for rank 1 in "),
-            "{verdict}"
-        );
+        assert!(verdict.starts_with("Unclear: the processes are gone"), "{verdict}");
+        has(verdict, "for rank 1 in ");
     }
 }
 
@@ -122,12 +115,18 @@ fn a_job_that_moves_is_not_said_to_hang() {
         said.push((output.status.code(), stdout(&output)));
     }
     assert!(running.try_wait().unwrap().is_none(), "it was over before it was asked");
-    // SAFETY: a process of this test.
-    unsafe { libc::kill(running.id() as i32, libc::SIGTERM) };
-    running.wait().unwrap();
-    kill_all(folder.path());
+    stop(&mut running, folder.path());
     assert!(said.iter().all(|(code, _)| *code == Some(0)), "{said:?}");
     assert!(said.iter().any(|(_, text)| text.starts_with("The job runs: ")), "{said:?}");
+}
+
+/// Stops a command, which forwards the signal, and the job's ranks, which are orphans then; its exit code.
+fn stop(running: &mut Child, folder: &Path) -> Option<i32> {
+    // SAFETY: a process of this test.
+    unsafe { libc::kill(running.id() as i32, libc::SIGTERM) };
+    let ended = running.wait().unwrap();
+    kill_all(folder);
+    ended.code()
 }
 
 /// Kills the processes of a job's recordings.
@@ -157,13 +156,8 @@ fn a_job_that_hangs_is_read_while_it_runs() {
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    // The command forwards the signal, and the job's ranks are orphans then.
-    // SAFETY: a process of this test.
-    unsafe { libc::kill(running.id() as i32, libc::SIGTERM) };
-    let ended = running.wait().unwrap();
-    kill_all(folder.path());
-    assert_eq!(found, [serde_json::json!([2])]);
-    assert_eq!(ended.code(), Some(128 + libc::SIGTERM));
+    let code = stop(&mut running, folder.path());
+    assert_eq!((&found[..], code), (&[serde_json::json!([2])][..], Some(128 + libc::SIGTERM)));
 }
 
 #[test]
@@ -187,14 +181,20 @@ fn variables_for_a_shell() {
     let script = format!("{}exec '{}' 2 3", String::from_utf8(printed.stdout).unwrap(), built().path("job").display());
     let run = Command::new("sh").arg("-c").arg(script).env("LD_LIBRARY_PATH", built().path("new")).status().unwrap();
     assert!(run.success());
-    let count = std::fs::read_dir(folder.path())
-        .unwrap()
-        .filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|ending| ending == "ncclrec"));
-    assert_eq!(count.count(), 2);
+    assert_eq!(recordings(folder.path()).len(), 2);
     // A profiler that the user chose stays.
     let own = variables(folder.path()).env("NCCL_PROFILER_PLUGIN", "/opt/theirs.so").output().unwrap();
-    assert!(!String::from_utf8_lossy(&own.stdout).contains("NCCL_PROFILER_PLUGIN"));
-    assert!(stderr(&own).contains("/opt/theirs.so"), "{}", stderr(&own));
+    assert!(!stdout(&own).contains("NCCL_PROFILER_PLUGIN"));
+    has(&stderr(&own), "/opt/theirs.so");
+}
+
+/// The names of the recordings in a folder, in order.
+fn recordings(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".ncclrec")).collect();
+    names.sort();
+    names
 }
 
 /// What a job's scripts know from Megatrace is written beside the recordings, of the same calls.
@@ -214,20 +214,15 @@ fn megatraces_files_are_written_too() {
     assert_eq!(of_logs["census"][0]["count"], 10, "{of_logs}");
 }
 
-/// The line of what was said that begins so.
-fn line<'a>(said: &'a str, begin: &str) -> &'a str {
-    said.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{said}"))
-}
-
 /// A file has 512 communicators; of those beyond nobody is seen to wait.
 #[test]
 fn a_job_with_more_communicators_than_a_file_holds_is_not_said_to_run() {
     let folder = tempfile::tempdir().unwrap();
     let said = stderr(&recording_of("linked", folder.path(), &[], &["cycle 600 0"]).output().unwrap());
-    let hang = line(&said, "hang: ");
-    assert!(hang.starts_with("hang: Cannot say whether the job hangs"), "{said}");
-    assert!(hang.contains("88 communicators for which there was no room"), "{said}");
-    assert!(line(&said, "records: ").contains("88 communicators for which there was no room"), "{said}");
+    assert!(line(&said, "hang: ").starts_with("hang: Cannot say whether the job hangs"), "{said}");
+    ["hang: ", "records: "]
+        .into_iter()
+        .for_each(|of| has(line(&said, of), "88 communicators for which there was no room"));
 }
 
 /// One process with all ranks: interceptor and plugin know its communicators by different names, and record the same operations.
@@ -252,7 +247,7 @@ fn failing_calls_are_said_at_the_end() {
     let mut job = recording_of("linked", folder.path(), &[], &["init 0 8 5 A", "reduce 0 1 0"]);
     let said = stderr(&job.env("FAKE_NCCL_RESULT", "ncclAllReduce:5").env("RANK", "0").output().unwrap());
     let failed = "ncclAllReduce failed on rank 0 with error 5 (ncclInvalidUsage).";
-    assert!(line(&said, "hang: ").contains(failed) && line(&said, "records: ").contains(failed), "{said}");
+    ["hang: ", "records: "].into_iter().for_each(|of| has(line(&said, of), failed));
 }
 
 /// Of the events of all steps the rings hold only the last, and of the calls all: a ring of calls is four times as large, and a step makes fewer.
@@ -279,11 +274,10 @@ fn nothing_recorded_has_its_reason() {
         let mut command = recording(folder.path(), &[], &["sh", "-c", job]);
         stderr(&command.env("NCCL_STACKS_RECORD", off).output().unwrap())
     };
-    assert!(said("true", "0").contains("NCCL_STACKS_RECORD turns recording off."));
-    let nothing = said("true", "1");
-    assert!(nothing.contains("no process called NCCL, or NCCL is linked statically"), "{nothing}");
+    has(&said("true", "0"), "NCCL_STACKS_RECORD turns recording off.");
+    has(&said("true", "1"), "no process called NCCL, or NCCL is linked statically");
     let full = said(": > \"$NCCL_STACKS_DIR/n-1.E28.ncclrec-failed\"", "1");
-    assert!(full.contains("1 process could not record: the disk is full. Free space there"), "{full}");
+    has(&full, "1 process could not record: the disk is full. Free space there");
     assert!(!full.contains("no process called NCCL"), "{full}");
 }
 
@@ -335,11 +329,8 @@ fn a_command_that_is_not_there_ends_as_in_a_shell() {
     for (command, code, why) in [("no-such-command", 127, "No such file"), ("/etc/passwd", 126, "Permission denied")] {
         let output = recording(folder.path(), &[], &[command]).output().unwrap();
         let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(
-            said.contains(&format!("error: {command}: cannot be run: {why}")) && said.lines().count() == 1,
-            "{said}"
-        );
+        assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{said}");
+        has(&said, &format!("error: {command}: cannot be run: {why}"));
     }
 }
 
@@ -398,7 +389,7 @@ fn a_library_that_others_can_change_is_replaced() {
         command.args(["--shared-dir", "--library-dir"]).arg(&own).env_remove("LD_PRELOAD");
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
-        assert!(stdout(&output).contains(&format!("LD_PRELOAD={}\n", library.display())), "{}", stdout(&output));
+        has(&stdout(&output), &format!("LD_PRELOAD={}\n", library.display()));
         std::fs::symlink_metadata(&library).unwrap()
     };
     let first = unpack();
@@ -428,9 +419,7 @@ fn the_library_is_in_a_folder_of_the_users() {
     for (variable, name, below) in [("XDG_CACHE_HOME", "cache", "cache"), ("HOME", "home", "home/.cache")] {
         let mut command = variables(&folder.path().join("runs"));
         command.env_remove("XDG_CACHE_HOME").env_remove("LD_PRELOAD").env(variable, folder.path().join(name));
-        let output = command.output().unwrap();
-        let variables = stdout(&output);
-        assert!(variables.contains(&format!("LD_PRELOAD={}\n", at(below).display())), "{variables}{}", stderr(&output));
+        has(&stdout(&command.output().unwrap()), &format!("LD_PRELOAD={}\n", at(below).display()));
         assert_eq!(std::fs::metadata(at(below).parent().unwrap()).unwrap().mode() & 0o777, 0o700);
     }
     assert_eq!(std::fs::read_dir(folder.path().join("runs")).unwrap().count(), 0);
@@ -441,15 +430,7 @@ fn the_library_is_in_a_folder_of_the_users() {
 fn old_runs_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("notes.txt"), "mine").unwrap();
-    let recorded = || {
-        let mut names: Vec<String> = std::fs::read_dir(folder.path())
-            .unwrap()
-            .map(|file| file.unwrap().file_name().into_string().unwrap())
-            .filter(|name| name.ends_with(".ncclrec"))
-            .collect();
-        names.sort();
-        names
-    };
+    let recorded = || recordings(folder.path());
     let run = |options: &[&str]| {
         let before = recorded();
         let job = built().path("job");
@@ -509,23 +490,21 @@ fn a_folder_is_collected_without_holes() {
         let but_names = |answer: &Value| (answer["verdict"].clone(), answer["hung"].clone(), answer["lagging"].clone());
         assert_eq!((but_names(&of_archive), code), (but_names(&of_folder.0), of_folder.1), "{ending}");
         if ending == "tar" {
-            let packed = std::fs::File::open(&archive).unwrap();
-            let mut names = Vec::new();
-            for member in tar::Archive::new(packed).entries().unwrap() {
+            let mut packed = tar::Archive::new(std::fs::File::open(&archive).unwrap());
+            let names = packed.entries().unwrap().map(|member| {
                 let mut member = member.unwrap();
-                let path = member.path().unwrap().into_owned();
-                let mut bytes = Vec::new();
-                std::io::Read::read_to_end(&mut member, &mut bytes).unwrap();
-                let there = std::fs::read(folder.path().join(path.file_name().unwrap())).unwrap();
-                assert_eq!(bytes.len(), there.len(), "{path:?}");
-                names.push(path.file_name().unwrap().to_owned());
-            }
+                let name = member.path().unwrap().file_name().unwrap().to_owned();
+                let length = std::io::copy(&mut member, &mut std::io::sink()).unwrap();
+                assert_eq!(length, std::fs::metadata(folder.path().join(&name)).unwrap().len(), "{name:?}");
+                name
+            });
+            let names: Vec<_> = names.collect();
             assert!(names.contains(&long.clone().into()) && names.len() == 4, "{names:?}");
         }
     }
-    let refused =
-        nccl_stacks().args(["record", "--collect"]).arg(folder.path()).args(["-o", "a.zip"]).output().unwrap();
-    assert!(stderr(&refused).contains("name the archive .tar.zst, .tar.gz or .tar"), "{}", stderr(&refused));
+    let mut zip = nccl_stacks();
+    let refused = zip.args(["record", "--collect"]).arg(folder.path()).args(["-o", "a.zip"]).output().unwrap();
+    has(&stderr(&refused), "name the archive .tar.zst, .tar.gz or .tar");
 }
 
 #[test]
@@ -535,11 +514,9 @@ fn rings_have_the_size_that_was_asked_for() {
     for size in ["64G", "1025M", "4095", "0"] {
         let output = asked(size);
         assert_eq!(output.status.code(), Some(2), "{size}");
-        let said = stderr(&output);
-        assert!(said.contains("a ring has from 4K to 1G: 64 to 16,777,216 records of 64 bytes"), "{size}: {said}");
+        has(&stderr(&output), "a ring has from 4K to 1G: 64 to 16,777,216 records of 64 bytes");
     }
     for (size, records) in [("4K", 64), ("1G", 1 << 24), ("256K", 4096)] {
-        let variables = String::from_utf8(asked(size).stdout).unwrap();
-        assert!(variables.contains(&format!("NCCL_STACKS_RING_RECORDS={records}\n")), "{size}: {variables}");
+        has(&stdout(&asked(size)), &format!("NCCL_STACKS_RING_RECORDS={records}\n"));
     }
 }

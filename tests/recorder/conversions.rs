@@ -14,7 +14,7 @@ use nccl_stacks_recorder_text::megatrace::{Form, Log};
 use serde_json::Value;
 
 use crate::recorder::dropin::{ABOUT, Recording, call};
-use crate::support::program::{run, stderr, testdata};
+use crate::support::program::{ended, run, stderr, testdata};
 use crate::support::shared;
 
 /// The files of a folder and of those in it.
@@ -294,8 +294,7 @@ fn logs_of_the_older_form_say_the_same() {
     let input = testdata("records/megatrace");
     let (folder, brackets, _) = convert(Path::new(&input), "--megatrace", "logs");
     let words = folder.path().join("words");
-    let output = run(&["export", &input, "--megatrace", words.to_str().unwrap(), "--megatrace-words"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    ended(&["export", &input, "--megatrace", words.to_str().unwrap(), "--megatrace-words"], 0);
     let line =
         |folder: &Path| std::fs::read_to_string(folder.join("rank_0.log")).unwrap().lines().next().unwrap().to_owned();
     let (one, other) = (line(&brackets), line(&words));
@@ -371,12 +370,10 @@ fn several_sources_of_a_rank_are_not_written_twice() {
 fn what_no_record_has_is_said_and_no_file_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out");
-    let output = run(&["export", &testdata("records/megatrace"), "--flows", path.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let output = ended(&["export", &testdata("records/megatrace"), "--flows", path.to_str().unwrap()], 3);
     assert!(stderr(&output).contains("no record has what --flows needs"), "{}", stderr(&output));
     let trace = testdata("costs.json");
-    let output = run(&["export", &trace, "--chrome", path.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    ended(&["export", &trace, "--chrome", path.to_str().unwrap()], 3);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 

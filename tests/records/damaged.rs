@@ -1,13 +1,11 @@
 //! Records with bytes that are changed, gone or there twice: no reader may panic, and rows keep naming rows that exist.
 
-use crate::support::random::rounds;
 use std::io::Read;
 
 use crate::support::pack::{gzip, tar_of_files};
 use crate::support::program::{ended, has, run, stderr_of, stdout, stdout_of, testdata};
-use crate::support::random::Random;
+use crate::support::random::{Random, rounds};
 use nccl_stacks::answers::records as recorded;
-use nccl_stacks::input;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{self, Keep, Records};
 
@@ -32,7 +30,7 @@ fn what_comes_before_a_cut_in_a_compressed_file_is_read() {
         let whole = std::fs::read(testdata(&format!("records/{name}"))).unwrap();
         let packed = gzip(&whole);
         std::fs::write(&path, &packed[..packed.len() * 4 / 5]).unwrap();
-        let records = records::read(input::open(&path).unwrap(), Keep::All).unwrap();
+        let records = crate::records::read(&path);
         let file = &records.files[0];
         assert!(file.bytes > 0 && file.bytes < whole.len() as u64, "{name}: {file:?}");
         assert!(records.operations.len() >= least, "{name}: {file:?}");
@@ -160,7 +158,7 @@ fn changed_bytes_are_no_panic() {
             }
             let path = folder.path().join("records");
             std::fs::write(&path, &bytes).unwrap();
-            let records = records::read(input::open(&path).unwrap(), Keep::All).unwrap();
+            let records = crate::records::read(&path);
             assert_sound(&records);
             recorded::report(&records);
             read += 1;

@@ -7,7 +7,7 @@ use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::time::Ns;
 use serde_json::{Value, json};
 
-use crate::support::program::{run, testdata};
+use crate::support::program::{ended, run, testdata};
 
 fn records(folder: &Path) -> Records {
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -449,8 +449,7 @@ fn what_has_ended_everywhere_is_no_hang() {
 #[test]
 fn the_program_shows_where_the_odd_rank_went_and_exits_with_4() {
     let dumps = testdata("records/hang");
-    let output = run(&["hang", &dumps, "--json"]);
-    assert_eq!(output.status.code(), Some(4));
+    let output = ended(&["hang", &dumps, "--json"], 4);
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&answer["culprits"], &answer["hung"][0]["odd_ranks"]), (&json!([2]), &json!([2])));
     let paths = &answer["hung"][0]["paths"];

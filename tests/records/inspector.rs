@@ -1,28 +1,16 @@
 //! Logs of NCCL Inspector: the documented records, its variants, and damaged lines.
 
-use std::path::Path;
-
 use nccl_stacks::answers::records as recorded;
-use nccl_stacks::input;
 use nccl_stacks::operation::{Operation, Source};
-use nccl_stacks::records::{self, Keep, Records};
+use nccl_stacks::records::{Keep, read_all};
 use nccl_stacks::time::Ns;
 
-fn read(path: &Path) -> Records {
-    records::read(input::open(path).unwrap(), Keep::All).unwrap()
-}
-
-fn report(text: &str) -> Records {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
-    std::fs::write(&path, text).unwrap();
-    read(&path)
-}
+use crate::records::{read, read_text};
 
 #[test]
 fn bandwidths_of_the_documented_records_are_worked_out_alike() {
     let Some(shared) = crate::support::shared() else { return };
-    let records = read(&shared.join("records/nccl_inspector/documented_records.jsonl"));
+    let records = read(shared.join("records/nccl_inspector/documented_records.jsonl"));
     assert_eq!((records.operations.len(), records.files[0].skipped.len()), (2, 0));
     assert_eq!(records.files[0].version.as_deref(), Some("v4.0"));
     let report = recorded::report(&records);
@@ -62,7 +50,7 @@ const P2P: &str = r#"{
 
 #[test]
 fn variants_are_read() {
-    let records = report(&format!("{FLAT}\n{P2P}\n"));
+    let records = read_text(&format!("{FLAT}\n{P2P}\n"));
     assert_eq!((records.files[0].source, records.files[0].records), (Some(Source::INSPECTOR), 2));
     let [flat, p2p] = &records.operations[..] else { panic!("{:?}", records.files) };
     assert_eq!((flat.collective.as_deref(), flat.bytes, flat.place), (Some("all_gather"), Some(4000), Some(3)));
@@ -96,7 +84,7 @@ fn variants_are_read() {
 fn channels_that_are_not_named_are_counted() {
     let text =
         P2P.replace("{\"channel_id\": 1, ", "{").replace("\"p2p_exec_time_us\": 10", "\"p2p_exec_time_us\": -10");
-    let records = report(&text);
+    let records = read_text(&text);
     let skipped: Vec<_> = records.files[0].skipped.iter().map(|of| (of.what, of.count)).collect();
     assert_eq!(skipped, [("kernel events without a channel", 1)]);
     assert_eq!((records.channels.len(), records.operations[0].end, records.operations[0].duration), (1, None, None));
@@ -112,7 +100,7 @@ fn damaged_lines_are_counted_and_left_out() {
         good.replace("\"coll\":\"AllGather\",", ""),
         &good[..50],
     );
-    let records = report(&text);
+    let records = read_text(&text);
     assert_eq!((records.operations.len(), records.files[0].records), (2, 2));
     let mut skipped: Vec<(&str, u64)> =
         records.files[0].skipped.iter().map(|remark| (remark.what, remark.count)).collect();
@@ -138,7 +126,7 @@ fn a_log_that_breaks_off_does_not_show_how_far_its_rank_got() {
             std::fs::write(folder.path().join(format!("{rank}.log")), &text[..end]).unwrap();
         }
         let files: Vec<_> = (0..3).map(|rank| folder.path().join(format!("{rank}.log"))).collect();
-        let report = nccl_stacks::answers::hang::hang(&records::read_all(&files, Keep::All, 1));
+        let report = nccl_stacks::answers::hang::hang(&read_all(&files, Keep::All, 1));
         // Whose log is cut has records.
         assert!(report.ranks_without_records.iter().all(|rank| *rank == 3), "{cut}: {:?}", report.ranks_without_records);
         report.lagging.iter().flat_map(|group| group.missing_ranks.clone()).collect::<Vec<u32>>()
@@ -161,7 +149,7 @@ fn lost_records_are_no_lag() {
             std::fs::write(&path, numbers[rank].iter().map(line).collect::<String>()).unwrap();
             path
         };
-        let report = nccl_stacks::answers::hang::hang(&records::read_all(&[0, 1, 2, 3].map(write), Keep::All, 1));
+        let report = nccl_stacks::answers::hang::hang(&read_all(&[0, 1, 2, 3].map(write), Keep::All, 1));
         report.lagging.iter().flat_map(|group| group.missing_ranks.clone()).collect::<Vec<u32>>()
     };
     let all = &[1, 2, 3, 5, 6][..];

@@ -24,3 +24,19 @@ mod recorder_verdicts;
 mod runs;
 mod tables;
 mod watchdog;
+
+use std::path::Path;
+
+use nccl_stacks::input;
+use nccl_stacks::records::{self, Keep, Records};
+
+/// What a file holds, or a folder or an archive.
+pub(crate) fn read(path: impl AsRef<Path>) -> Records {
+    records::read(input::open(path.as_ref()).unwrap(), Keep::All).unwrap()
+}
+
+/// What a file with this text holds.
+fn read_text(text: &str) -> Records {
+    let (_folder, path) = crate::support::program::scratch("records", text.as_bytes());
+    read(path)
+}

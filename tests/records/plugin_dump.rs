@@ -3,21 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nccl_stacks::input;
 use nccl_stacks::operation::State;
-use nccl_stacks::records::{self, Keep, Records};
+use nccl_stacks::records::Records;
 use nccl_stacks::time::Ns;
 
-fn read(path: &Path) -> Records {
-    records::read(input::open(path).unwrap(), Keep::All).unwrap()
-}
-
-fn report(text: &str) -> Records {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("dump");
-    std::fs::write(&path, text).unwrap();
-    read(&path)
-}
+use crate::records::{read, read_text};
+use crate::support::program::testdata;
 
 /// How many begins and ends a file has of each category and name, by its text alone.
 fn counted(path: &Path) -> BTreeMap<(String, String), u64> {
@@ -34,13 +25,8 @@ fn begins(counts: &BTreeMap<(String, String), u64>, cat: &str) -> u64 {
 }
 
 fn remark(records: &Records, part: &str) -> u64 {
-    let file = &records.files[0];
-    file.skipped
-        .iter()
-        .chain(&file.repaired)
-        .filter(|remark| remark.what.contains(part))
-        .map(|remark| remark.count)
-        .sum()
+    let remarks = records.files[0].skipped.iter().chain(&records.files[0].repaired);
+    remarks.filter(|remark| remark.what.contains(part)).map(|remark| remark.count).sum()
 }
 
 /// No time of any row may be one of the zeros that the plugin never set.
@@ -104,16 +90,14 @@ fn all_44_events_of_the_readmes_dump_are_placed() {
     let first = &records.proxy_steps[0];
     assert_eq!((first.network, first.flush), (Some(Ns(100_014)), Some(Ns(59_647))));
     let last = &records.proxy_steps[4];
-    assert_eq!(
-        (last.gpu_wait, last.peer_wait, last.network, last.end),
-        (Some(Ns(98_004)), Some(Ns(10_336)), None, None)
-    );
+    let of_last = (last.gpu_wait, last.peer_wait, last.network, last.end);
+    assert_eq!(of_last, (Some(Ns(98_004)), Some(Ns(10_336)), None, None));
 }
 
 /// The clock of the made dump: channels start at 140.5 microseconds of the plugin, and at 140,000 ns past a second of the GPU.
 #[test]
 fn times_are_on_the_clock_of_the_gpu() {
-    let records = read(Path::new(&crate::support::program::testdata("records/pair/plugin_dump.txt")));
+    let records = read(testdata("records/pair/plugin_dump.txt"));
     let second = 1_760_000_000_000_000_000;
     let operation = &records.operations[0];
     assert_eq!((operation.start, operation.end), (Some(Ns(second + 140_000)), Some(Ns(second + 491_000))));
@@ -128,10 +112,10 @@ fn times_are_on_the_clock_of_the_gpu() {
 
 #[test]
 fn a_killed_process_leaves_no_end() {
-    let whole = std::fs::read_to_string(crate::support::program::testdata("records/pair/plugin_dump.txt")).unwrap();
+    let whole = std::fs::read_to_string(testdata("records/pair/plugin_dump.txt")).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
     let cut = format!("{}\n{}", lines[..30].join("\n"), &lines[30][..40]);
-    let records = report(&cut);
+    let records = read_text(&cut);
     // The first line opens the list.
     assert_eq!(records.files[0].records, 29);
     assert_eq!(remark(&records, "cut off by the end"), 1);
@@ -154,13 +138,13 @@ rank 1: killed
 {}]
 "#;
     // The foreign event is too early for a file whose first events decide.
-    let records =
-        report(&text.replacen("{\"name\": \"cudaMalloc\"", &format!("{}{{\"name\": \"cudaMalloc\"", idle(16)), 1));
-    assert_eq!(remark(&records, "within nothing"), 1);
-    assert_eq!(remark(&records, "without a begin"), 1);
-    assert_eq!(remark(&records, "none of the plugin's"), 1);
-    assert_eq!(remark(&records, "lines that are not records"), 1);
-    assert_eq!(remark(&records, "cut off"), 1);
+    let idle = "{\"name\": \"Idle\", \"cat\": \"PROXY\", \"ph\": \"b\", \"id\": 0, \"pid\": 1, \"tid\": 1, \"ts\": 1.0},\n\
+                {\"name\": \"Idle\", \"cat\": \"PROXY\", \"ph\": \"e\", \"id\": 0, \"pid\": 1, \"tid\": 1, \"ts\": 2.0},\n";
+    let foreign = "{\"name\": \"cudaMalloc\"";
+    let records = read_text(&text.replacen(foreign, &format!("{}{foreign}", idle.repeat(16)), 1));
+    for part in ["within nothing", "without a begin", "none of the plugin's", "lines that are not records", "cut off"] {
+        assert_eq!(remark(&records, part), 1, "{part}");
+    }
     let operation = &records.operations[0];
     // The numbers of 2.23: float, ring, simple.
     assert_eq!((operation.dtype.as_deref(), operation.bytes), (Some("Float"), Some(16)));
@@ -168,12 +152,6 @@ rank 1: killed
     assert_eq!(records.communicators[0].hash, Some(u64::MAX));
     // Without a channel there is no epoch: its times are the plugin's own.
     assert_eq!((operation.enqueued, operation.start), (Some(Ns(5_000)), None));
-}
-
-fn idle(times: usize) -> String {
-    let one = "{\"name\": \"Idle\", \"cat\": \"PROXY\", \"ph\": \"b\", \"id\": 0, \"pid\": 1, \"tid\": 1, \"ts\": 1.0},\n\
-               {\"name\": \"Idle\", \"cat\": \"PROXY\", \"ph\": \"e\", \"id\": 0, \"pid\": 1, \"tid\": 1, \"ts\": 2.0},\n";
-    one.repeat(times)
 }
 
 /// 2.23 to 2.26 have one event for a proxy operation, with its states within, and a group at the root.
@@ -196,22 +174,20 @@ fn older_dumps_are_read() {
 {"name": "Group", "cat": "GROUP", "ph": "e", "id": 0, "pid": 1, "tid": 1, "ts": 9.6},
 {}]
 "#;
-    let records = report(text);
+    let records = read_text(text);
     assert_eq!((records.files[0].records, records.files[0].skipped.len()), (14, 0));
     let op = &records.proxy_ops[0];
     assert_eq!((op.channel, op.peer, op.bytes, op.start, op.end), (1, 2, Some(8), Some(Ns(3_000)), Some(Ns(9_000))));
     let step = &records.proxy_steps[0];
-    assert_eq!(
-        (step.start, step.gpu_wait, step.network, step.bytes),
-        (Some(Ns(3_000)), Some(Ns(2_000)), Some(Ns(3_000)), Some(8))
-    );
+    let of_step = (step.start, step.gpu_wait, step.network, step.bytes);
+    assert_eq!(of_step, (Some(Ns(3_000)), Some(Ns(2_000)), Some(Ns(3_000)), Some(8)));
     assert_eq!(records.operations[0].channels, Some(2));
     // The same, printed over several lines.
     let value: serde_json::Value = serde_json::from_str(text).unwrap();
-    let pretty = report(&serde_json::to_string_pretty(&value).unwrap());
-    assert_eq!((pretty.files[0].records, pretty.proxy_steps.len()), (14, 1));
-    let line = report(&serde_json::to_string(&value).unwrap());
-    assert_eq!((line.files[0].records, line.proxy_steps.len()), (14, 1));
+    for text in [serde_json::to_string_pretty(&value).unwrap(), serde_json::to_string(&value).unwrap()] {
+        let again = read_text(&text);
+        assert_eq!((again.files[0].records, again.proxy_steps.len()), (14, 1), "{text}");
+    }
 }
 
 /// Copy engines: their collective has a duration of its own, and its parts are placed within it.
@@ -228,7 +204,7 @@ fn collectives_of_copy_engines_are_placed() {
 {"name": "Group API", "cat": "GROUP_API", "ph": "e", "id": 0, "pid": 1, "tid": 1, "ts": 8.0},
 {}]
 "#;
-    let records = report(text);
+    let records = read_text(text);
     assert_eq!((records.files[0].records, records.files[0].skipped.len()), (8, 0));
     let [operation] = &records.operations[..] else { panic!("{} operations", records.operations.len()) };
     assert_eq!((operation.duration, operation.enqueued), (Some(Ns(7_250)), Some(Ns(2_000))));

@@ -5,7 +5,6 @@ use std::os::unix::fs::{FileExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::answers::hang::{EvidenceKind, Outcome, hang};
-use nccl_stacks::input;
 use nccl_stacks::operation::{Counts, Operation, State};
 use nccl_stacks::records::{self, Keep, RecordFile, Records, read_all};
 use nccl_stacks::time::Ns;
@@ -14,6 +13,7 @@ use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Header, Kind, Rec
 use tempfile::TempDir;
 
 use crate::checks::records::check_as;
+use crate::records::read;
 use crate::support::program::{ended, has, json_of, stdout, stdout_of, testdata};
 use crate::support::random::{Random, rounds};
 
@@ -135,11 +135,6 @@ pub(crate) fn folder() -> TempDir {
 
 fn at(time: i64) -> Option<Ns> {
     Some(Ns(EPOCH + time))
-}
-
-/// What a recording holds.
-pub(crate) fn read(path: &Path) -> Records {
-    records::read(input::open(path).unwrap(), Keep::All).unwrap()
 }
 
 fn skipped(file: &RecordFile) -> Vec<(&str, u64)> {
@@ -636,7 +631,7 @@ fn forge(bytes: &mut [u8], at: usize, random: &mut Random) {
 /// What a recorder wrote whose layout had rings of one size: two ranks of `tests/recorder/job.c`, 20 all-reduces each.
 #[test]
 fn recordings_of_the_first_layout_are_read() {
-    let records = read(Path::new(&testdata("records/layout1.tar.gz")));
+    let records = read(testdata("records/layout1.tar.gz"));
     let versions: Vec<_> = records.files.iter().map(|file| file.version.as_deref()).collect();
     assert_eq!(versions, [Some("1"), Some("1")], "{:?}", records.files);
     assert!(records.files.iter().all(|file| skipped(file).is_empty() && file.notes.is_empty()), "{:?}", records.files);

@@ -47,6 +47,21 @@ pub(crate) fn refused(args: &[&str], code: i32, why: &str) {
     assert!(said.contains(why), "{args:?}: no {why:?} in:\n{said}");
 }
 
+/// A command: its arguments, its exit code, what it says on either stream, and what it does not say.
+pub(crate) type Said<'a> = (&'a [&'a str], i32, &'a [&'a str], &'a [&'a str]);
+
+/// Runs each of these commands.
+#[track_caller]
+pub(crate) fn says(commands: &[Said<'_>]) {
+    for (args, code, parts, others) in commands {
+        let output = ended(args, *code);
+        let said = stdout(&output) + &stderr(&output);
+        for (part, is_said) in parts.iter().map(|part| (part, true)).chain(others.iter().map(|part| (part, false))) {
+            assert_eq!(said.contains(part), is_said, "{args:?}: {part:?} in:\n{said}");
+        }
+    }
+}
+
 /// Runs the program, which succeeds; its answer.
 #[track_caller]
 pub(crate) fn stdout_of(args: &[&str]) -> String {
