@@ -178,11 +178,9 @@ fn without_standard_output() {
     for args in writers().into_iter().filter(|args| args[0] != "export") {
         let output = after("exec >&-", &args, Path::new("-"));
         assert_eq!(output.status.code(), Some(1), "{args:?}: {}", stderr(&output));
-        assert!(
-            stderr(&output).starts_with("error: standard output cannot be written: Bad file descriptor"),
-            "{args:?}: {}",
-            stderr(&output)
-        );
+        let said = stderr(&output);
+        let closed = "error: standard output cannot be written: Bad file descriptor";
+        assert!(said.starts_with(closed), "{args:?}: {said}");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("answer");
         let output = after("exec >&-", &args, &file);

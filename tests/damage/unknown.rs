@@ -81,10 +81,8 @@ fn the_window_of_a_file_that_is_cut_off_is_what_survived() {
         let mut lines = said.lines();
         let limited = "The window is limited to the 490.0 µs in which an unbroken run of kernels survived.";
         assert_eq!(lines.next(), Some(format!("The trace {CUT_OFF} {limited}").as_str()));
-        assert!(
-            lines.next().unwrap().starts_with("Collectives take 270.0 µs of 490.0 µs (55.1 %), all of it exposed"),
-            "{said}"
-        );
+        let share = "Collectives take 270.0 µs of 490.0 µs (55.1 %), all of it exposed";
+        assert!(lines.next().unwrap().starts_with(share), "{said}");
         has(&said, "Of 490.0 µs: GPU busy 91.8 %, compute 36.7 %, collectives 55.1 %");
         has(&stderr(&output), "Lost in all: unknown");
         let (json, code) = answer(&path, &[]);
@@ -93,10 +91,8 @@ fn the_window_of_a_file_that_is_cut_off_is_what_survived() {
         assert_eq!(json["traces"][0]["window"], survived);
         let damage = &json["damage"];
         assert_eq!((&damage["lost_bytes"], &damage["lost_share"]), (&Value::Null, &Value::Null));
-        assert_eq!(
-            damage["unknown"],
-            json!([{"trace": path, "cause": "cut_off", "text_bytes": cut, "implausible_from": null, "survived": survived}])
-        );
+        let unknown = json!([{"trace": path, "cause": "cut_off", "text_bytes": cut, "implausible_from": null, "survived": survived}]);
+        assert_eq!(damage["unknown"], unknown);
         // A window that was asked for is taken, and is said to be another.
         let chosen = stdout(&run(&[&path, "--start-ts", "0", "--duration", "1ms"]));
         let other =
@@ -136,15 +132,11 @@ fn a_checksum_that_does_not_match_is_said_before_the_verdict() {
         assert!(stdout(&output).starts_with(&format!("{said} {looks}\n")), "{at}: {}", stdout(&output));
         let (json, code) = answer(&path, &[]);
         assert_eq!((code, &json["damage"]["lost_bytes"]), (Some(6), &Value::Null));
-        assert_eq!(
-            json["damage"]["unknown"],
-            json!([{"trace": path, "cause": "checksum", "text_bytes": text.len(), "implausible_from": from, "survived": null}])
-        );
+        let unknown = json!([{"trace": path, "cause": "checksum", "text_bytes": text.len(), "implausible_from": from, "survived": null}]);
+        assert_eq!(json["damage"]["unknown"], unknown);
         assert_eq!(json["damage"]["kinds"][0]["trace"], Value::from(path.as_str()), "{}", json["damage"]);
-        assert_eq!(
-            (&json["coverage"]["kernels"], &json["summary"]["collectives_ns"]),
-            (&kernels.into(), &(micros * 1_000).into())
-        );
+        let found = (&json["coverage"]["kernels"], &json["summary"]["collectives_ns"]);
+        assert_eq!(found, (&kernels.into(), &(micros * 1_000).into()));
         let strict = run(&[&path, "--strict"]);
         assert_eq!((strict.status.code(), stdout(&strict).as_str()), (Some(1), ""));
         has(&stderr(&strict), "a checksum does not match, so that any byte may be wrong");
@@ -181,11 +173,8 @@ fn what_follows_a_wrong_checksum_is_read() {
         let (json, code) = answer(&path, &[]);
         let damage = &json["damage"];
         assert_eq!((code, &damage["unknown"][0]["cause"]), (Some(6), &"checksum".into()), "{name}: {damage}");
-        assert_eq!(
-            (&damage["text_bytes"], &json["kernels_in_trace"]),
-            (&text.len().into(), &4.into()),
-            "{name}: {damage}"
-        );
+        let found = (&damage["text_bytes"], &json["kernels_in_trace"]);
+        assert_eq!(found, (&text.len().into(), &4.into()), "{name}: {damage}");
     }
 }
 
@@ -211,11 +200,8 @@ fn of_several_traces_the_damaged_one_is_named() {
     assert!(verdict_of(&of_ranks).starts_with(&said));
     assert_eq!(of_ranks["damage"]["unknown"], json["damage"]["unknown"]);
     let diff = ended(&["diff", &whole, &cut], 6);
-    assert!(
-        stdout(&diff).starts_with(&format!("After: The trace {CUT_OFF} The window is limited")),
-        "{}",
-        stdout(&diff)
-    );
+    let after = format!("After: The trace {CUT_OFF} The window is limited");
+    assert!(stdout(&diff).starts_with(&after), "{}", stdout(&diff));
     let same = stdout_of(&["diff", &whole, &whole]);
     assert!(!same.contains("cut off"), "{same}");
     let page = folder.path().join("page.html");
@@ -270,8 +256,6 @@ fn why_nothing_is_found_is_said_of_all_traces() {
     has(&said, "Nothing found in 3 traces.\n");
     has(&said, &format!("{no_kernel}, {same}: Nothing found: the trace has no GPU kernels."));
     has(&said, &format!("{no_collective}: Nothing found: 8 kernels ran in the window, no collective"));
-    has(
-        &stderr(&run(&[&no_kernel, &same, "--format", "json"])),
-        "In each of 2 traces: Nothing found: the trace has no GPU kernels.",
-    );
+    let nothing = "In each of 2 traces: Nothing found: the trace has no GPU kernels.";
+    has(&stderr(&run(&[&no_kernel, &same, "--format", "json"])), nothing);
 }

@@ -65,11 +65,8 @@ fn the_bubble_is_that_of_the_closed_forms() {
             let of = format!("{stages} stages, {count} microbatches, {order:?}: {found:?}");
             assert_eq!(found.stages.len(), stages as usize, "{of}");
             assert_eq!(found.microbatches, f64::from(count), "{of}");
-            assert_eq!(
-                found.chunks,
-                if let Order::Interleaved { chunks } = order { f64::from(chunks) } else { 1.0 },
-                "{of}"
-            );
+            let chunks = if let Order::Interleaved { chunks } = order { f64::from(chunks) } else { 1.0 };
+            assert_eq!(found.chunks, chunks, "{of}");
             let schedule = match order {
                 Order::Sweep => Schedule::ForwardThenBackward,
                 Order::InTurn | Order::Interleaved { .. } => Schedule::InTurn,
@@ -112,11 +109,8 @@ fn pieces_have_the_numbers_of_microbatches() {
             assert_eq!(forward, numbered, "{order:?}, rank {rank}");
             // What comes after a message may be the weights of one before.
             let is_known = order != Order::ZeroBubble;
-            assert_eq!(
-                back,
-                if is_known { numbered.clone() } else { vec![None; back.len()] },
-                "{order:?}, rank {rank}"
-            );
+            let expected = if is_known { numbered.clone() } else { vec![None; back.len()] };
+            assert_eq!(back, expected, "{order:?}, rank {rank}");
         }
         // Each piece that has a number is one kernel or two, so that it is as long as these.
         let long = |of: &nccl_stacks::answers::ranks::schedule::Piece| of.window.duration().0 as f64 / 1e6;
@@ -149,10 +143,8 @@ fn one_thread_shows_no_directions() {
         let of_rank = |(rank, text): &(u32, Vec<u8>)| parts(&format!("rank{rank}.json"), on_one(text));
         let all = made.traces.iter().flat_map(of_rank).collect();
         let found = Compared::from_reductions(all, ClockMode::Align).unwrap().report().pipeline.unwrap();
-        assert!(
-            found.pieces.is_empty()
-                && found.stages.iter().all(|of| of.forward_ns.is_none() && of.backward_ns.is_none())
-        );
+        assert!(found.stages.iter().all(|of| of.forward_ns.is_none() && of.backward_ns.is_none()), "{found:?}");
+        assert!(found.pieces.is_empty(), "{found:?}");
         assert_eq!(found.schedule, Schedule::InTurn);
     }
 }

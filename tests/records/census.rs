@@ -60,15 +60,11 @@ fn proxies_links_and_channels_of_a_dump_are_summed_up() {
     let report = report(&["plugin_dump.txt"]);
     let [receive, send] = &report.proxies[..] else { panic!("{:?}", report.proxies) };
     // Two channels of two steps; those of channel 1 wait 150 us more each.
-    assert_eq!(
-        (send.phases.gpu_wait_ns, send.phases.peer_wait_ns, send.phases.network_ns),
-        (Ns(20_000), Ns(308_000), Ns(40_000))
-    );
+    let phases = (send.phases.gpu_wait_ns, send.phases.peer_wait_ns, send.phases.network_ns);
+    assert_eq!(phases, (Ns(20_000), Ns(308_000), Ns(40_000)));
     assert_eq!((send.bound, receive.bound), (Some("receiver-late"), Some("network-or-late-peer")));
-    assert_eq!(
-        (receive.phases.network_ns, receive.phases.flush_ns, receive.phases.gpu_wait_ns),
-        (Ns(348_000), Ns(4_000), Ns(16_000))
-    );
+    let phases = (receive.phases.network_ns, receive.phases.flush_ns, receive.phases.gpu_wait_ns);
+    assert_eq!(phases, (Ns(348_000), Ns(4_000), Ns(16_000)));
     assert_eq!(report.links.len(), 4);
     // Steps of channel 0's send: 140 to 157 and 160 to 177 us, 524,288 bytes.
     let link = report.links.iter().find(|link| link.channel == 0 && link.direction == "send").unwrap();

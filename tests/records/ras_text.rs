@@ -51,10 +51,8 @@ fn one_rank_by_name_and_the_rest_by_number() {
     assert_eq!((communicator.hash, communicator.size), (Some(0x78db_921d_1c11_7b4a), Some(8)));
     let report = hang(&records);
     assert_eq!((report.outcome, &report.lagging[0].missing_ranks[..]), (Outcome::Lagging, &[7][..]));
-    assert_eq!(
-        (report.lagging[0].evidence[0].here.as_deref(), report.lagging[0].evidence[0].there.as_deref()),
-        (Some("60"), Some("64"))
-    );
+    let evidence = &report.lagging[0].evidence[0];
+    assert_eq!((evidence.here.as_deref(), evidence.there.as_deref()), (Some("60"), Some("64")));
 }
 
 /// NCCL 2.24 and 2.25 have one number for all collectives, and name several ranks line by line.
@@ -81,10 +79,8 @@ fn what_the_text_leaves_open_is_not_assumed() {
          4 ranks have launched up to operation 9\n  4 ranks have launched up to operation 8\n\n",
     ));
     assert!(records.rank_status.is_empty());
-    assert_eq!(
-        (records.files[0].skipped[0].count, records.files[0].skipped[0].what),
-        (2, "counts of ranks that RAS's text does not name")
-    );
+    let skipped = &records.files[0].skipped[0];
+    assert_eq!((skipped.count, skipped.what), (2, "counts of ranks that RAS's text does not name"));
     // Who does not answer has no count, so the rest is all others.
     let records = read(&answer(
         "#0-0 (1f) INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 3 -- GPU 0 managed by process 4 on node a\n\n\
@@ -119,14 +115,10 @@ fn ranks_of_another_state_are_reported() {
     };
     let finalize = |rank: u32| (rank, "status finalize".to_owned());
     let named = "Rank 2 -- GPU 2 managed by process 9 on node a\n  Rank 3 -- GPU 3 managed by process 8 on node a";
-    assert_eq!(
-        of(&format!("6 ranks have status RUNNING\n  2 ranks have status FINALIZE\n  {named}")),
-        [finalize(2), finalize(3)]
-    );
-    assert_eq!(
-        of("7 ranks have status RUNNING\n  Rank 2 has status FINALIZE -- GPU 2 managed by process 9 on node a"),
-        [finalize(2)]
-    );
+    let two = format!("6 ranks have status RUNNING\n  2 ranks have status FINALIZE\n  {named}");
+    assert_eq!(of(&two), [finalize(2), finalize(3)]);
+    let one = "7 ranks have status RUNNING\n  Rank 2 has status FINALIZE -- GPU 2 managed by process 9 on node a";
+    assert_eq!(of(one), [finalize(2)]);
     assert_eq!(of("4 ranks have status RUNNING\n  4 ranks have status FINALIZE"), []);
 }
 

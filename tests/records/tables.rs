@@ -109,14 +109,9 @@ fn what_is_neither_a_trace_nor_a_record_is_named() {
     std::fs::write(folder.path().join("a.txt"), "nothing").unwrap();
     let path = folder.path().to_str().unwrap();
     has(&stderr(&run(&["sql", path, "SELECT 1"])), "neither traces nor records");
-    has(
-        &stderr(&run(&["hang", path])),
-        "Known sources are: PyTorch flight recorder, NCCL RAS, NCCL Inspector, NCCL's example",
-    );
+    let known = "Known sources are: PyTorch flight recorder, NCCL RAS, NCCL Inspector, NCCL's example";
+    has(&stderr(&run(&["hang", path])), known);
     let dumps = testdata("records/hang");
-    refused(
-        &[&dumps],
-        if std::path::Path::new(&dumps).is_dir() { 2 } else { 1 },
-        "NCCL's own records, without a trace",
-    );
+    let code = if std::path::Path::new(&dumps).is_dir() { 2 } else { 1 };
+    refused(&[&dumps], code, "NCCL's own records, without a trace");
 }

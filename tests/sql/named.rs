@@ -187,10 +187,8 @@ fn several_queries_read_the_trace_once() {
     let output =
         run(&["sql", &trace, "--query", "kernels", "--query", "operator_shapes", "--limit", "1", "--format", "table"]);
     let text = stdout(&output);
-    assert!(
-        text.starts_with("Kernels by name, with the columns of `nsys stats -r cuda_gpu_kern_sum`:\nTime (%)"),
-        "{text}"
-    );
+    let title = "Kernels by name, with the columns of `nsys stats -r cuda_gpu_kern_sum`:\nTime (%)";
+    assert!(text.starts_with(title), "{text}");
     has(&text, "\n… and 4 more rows\n\nOperators with several shapes, which are");
     assert!(text.ends_with(":\nnone\n"), "{text}");
     assert_eq!(stderr(&output).matches("Trace loaded").count(), 1);
@@ -201,44 +199,27 @@ fn several_queries_read_the_trace_once() {
 #[test]
 fn statistics_and_names_are_functions() {
     let trace = testdata("costs.json");
-    let sql = |query: &str| {
-        let text = stdout_of(&["sql", &trace, query, "--quiet"]);
-        text.lines().nth(1).unwrap().to_owned()
-    };
-    assert_eq!(
-        sql("SELECT median(v), stddev(v) FROM (SELECT 1 AS v UNION SELECT 2 UNION SELECT 6 UNION SELECT NULL)"),
-        "2.0,2.6457513110645907"
-    );
-    assert_eq!(sql("SELECT median(1), stddev(1), median(NULL)"), "1.0,0.0,\"[NULL]\"");
+    let three = "(SELECT 1 AS v UNION SELECT 2 UNION SELECT 6 UNION SELECT NULL)";
     let four = "(SELECT 10 AS v UNION SELECT 20 UNION SELECT 40 UNION SELECT 80 UNION SELECT NULL)";
-    assert_eq!(
-        sql(&format!("SELECT percentile(v, 0), PERCENTILE(v, 50), percentile(v, 90), percentile(v, 100) FROM {four}")),
-        "10.0,30.0,68.0,80.0"
-    );
-    assert_eq!(sql("SELECT percentile(NULL, 50)"), "\"[NULL]\"");
-    assert_eq!(
-        sql(
-            "SELECT sqrt(16), ln(1), log(1000), log2(8), exp(0), floor(-1.5), ceil(1.2), trunc(-1.5), pow(2, 10), mod(7, 4)"
-        ),
-        "4.0,0.0,3.0,3.0,1.0,-2.0,2.0,-1.0,1024.0,3.0"
-    );
-    assert_eq!(sql("SELECT sqrt(-1), ln(0), sqrt('a'), pow(NULL, 2)"), "\"[NULL]\",\"[NULL]\",\"[NULL]\",\"[NULL]\"");
-    assert_eq!(
-        sql(
-            "SELECT matches_name('ncclX', 'nccl'), matches_name('ncclX', '[\"a\",\"*X\"]'), matches_name('ncclX', NULL)"
-        ),
-        "1,1,0"
-    );
-    assert_eq!(
-        sql("SELECT in_family('ncclDevKernel_AllReduce', 'nccl'), in_family('gemm', '[\"nccl\",\"deepep\"]')"),
-        "1,0"
-    );
-    assert_eq!(
-        sql(
-            "SELECT step_priority('ProfilerStep#3', ''), step_priority('x', 'user_annotation'), step_priority('x', 'cpu_op')"
-        ),
-        "0,2,\"[NULL]\""
-    );
+    // Each a column of a row.
+    for (expressions, row) in [
+        (&*format!("median(v), stddev(v) FROM {three}"), "2.0,2.6457513110645907"),
+        ("median(1), stddev(1), median(NULL)", "1.0,0.0,\"[NULL]\""),
+        (&format!("percentile(v, 0), PERCENTILE(v, 50) FROM {four}"), "10.0,30.0"),
+        (&format!("percentile(v, 90), percentile(v, 100) FROM {four}"), "68.0,80.0"),
+        ("percentile(NULL, 50)", "\"[NULL]\""),
+        ("sqrt(16), ln(1), log(1000), log2(8), exp(0)", "4.0,0.0,3.0,3.0,1.0"),
+        ("floor(-1.5), ceil(1.2), trunc(-1.5), pow(2, 10), mod(7, 4)", "-2.0,2.0,-1.0,1024.0,3.0"),
+        ("sqrt(-1), ln(0), sqrt('a'), pow(NULL, 2)", "\"[NULL]\",\"[NULL]\",\"[NULL]\",\"[NULL]\""),
+        ("matches_name('ncclX', 'nccl'), matches_name('ncclX', '[\"a\",\"*X\"]')", "1,1"),
+        ("matches_name('ncclX', NULL)", "0"),
+        ("in_family('ncclDevKernel_AllReduce', 'nccl'), in_family('gemm', '[\"nccl\",\"deepep\"]')", "1,0"),
+        ("step_priority('ProfilerStep#3', ''), step_priority('x', 'user_annotation')", "0,2"),
+        ("step_priority('x', 'cpu_op')", "\"[NULL]\""),
+    ] {
+        let text = stdout_of(&["sql", &trace, &format!("SELECT {expressions}"), "--quiet"]);
+        assert_eq!(text.lines().nth(1), Some(row), "{expressions}");
+    }
     has(&stderr(&run(&["sql", &trace, "SELECT median('x')"])), "median: the argument is not a number");
     has(&stderr(&run(&["sql", &trace, "SELECT in_family('x', 'mine')"])), "mine");
 }
