@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::real::pattern;
 use crate::support::program::{ended, has, run, stderr, stdout, trace_of, verdict_of};
+use crate::support::random::is_long;
 use crate::support::{csv_rows, shared};
 
 const LAUNCH: &str = r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":TS,"dur":10,"args":{"correlation":ID}"#;
@@ -125,7 +126,8 @@ fn it_is_the_path_of_the_only_rank() {
         "lora-dev-script__sglang_tp4_F_decode_lora_rank1",
         "lora_perf_lora_profile__sglang_tp4_J_base_bs16_v2_rank2",
     ];
-    for name in names {
+    // The largest at night.
+    for name in &names[..if is_long() { 5 } else { 4 }] {
         let trace = pattern(&shared, name);
         let json = |args: &[&str]| -> Value { serde_json::from_str(&stdout(&run(args))).unwrap() };
         let (main, ranks) = (json(&[&trace, "--json", "--sort", "critical"]), json(&["ranks", &trace, "--json"]));

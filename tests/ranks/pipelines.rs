@@ -10,6 +10,7 @@ use super::inputs::Files;
 use super::simulated::{compare, parts};
 use crate::job::{How, Job, KERNELS, Late, Made, Microbatches, Offsets, Order, When};
 use crate::support::program::{run, stdout};
+use crate::support::random::is_long;
 
 /// What messages take of a step here, which the closed forms leave out.
 const MESSAGES: f64 = 0.012;
@@ -230,23 +231,30 @@ fn the_longest_stage_is_named_where_it_costs_something() {
     }
 }
 
-/// A stage does other work than another one at the same place, and is none of its peers.
+/// A stage does other work than another one at the same place, and is none of its peers. By day, each order with two of the three jobs.
 #[test]
 fn stages_are_no_peers_of_each_other() {
-    for order in [Order::Sweep, Order::InTurn, Order::Interleaved { chunks: 2 }] {
-        let quiet = report(&Job { jitter_ns: 10_000, ..pipeline(4, 8, order) }.make()).reruns.unwrap();
-        assert!(quiet.findings.is_empty(), "{order:?}: {:?}", quiet.findings);
+    for (number, order) in [Order::Sweep, Order::InTurn, Order::Interleaved { chunks: 2 }].into_iter().enumerate() {
+        let is_asked = |job: usize| is_long() || number != job;
+        if is_asked(0) {
+            let quiet = report(&Job { jitter_ns: 10_000, ..pipeline(4, 8, order) }.make()).reruns.unwrap();
+            assert!(quiet.findings.is_empty(), "{order:?}: {:?}", quiet.findings);
+        }
         // A CPU that is slower, but waits most of the time; the stages between the first and the last have kernels of the same names.
         let slow = Late { rank: 6, extra_ns: 0, how: How::SlowCpu { factor: 1.5 }, when: When::EveryStep };
         let unimportant = Job { dp: 2, jitter_ns: 20_000, late: Some(slow), ..pipeline(4, 8, order) };
-        let found = report(&unimportant.make()).reruns.unwrap().findings;
-        assert!(found.iter().all(|of| of.ranks == [6]), "{order:?}: {found:?}");
+        if is_asked(1) {
+            let found = report(&unimportant.make()).reruns.unwrap().findings;
+            assert!(found.iter().all(|of| of.ranks == [6]), "{order:?}: {found:?}");
+        }
         let how = How::Gpu { kernel: KERNELS[2].to_owned() };
         let late = Some(Late { rank: 5, extra_ns: 300_000, how, when: When::EveryLayer });
         let with = Job { dp: 2, jitter_ns: 10_000, late, ..pipeline(4, 8, order) };
-        let found = report(&with.make()).reruns.unwrap().findings;
-        assert_eq!(found.iter().map(|of| &of.ranks[..]).collect::<Vec<_>>(), [[5]], "{order:?}: {found:?}");
-        assert_eq!(found[0].culprit().unwrap().name, KERNELS[2]);
+        if is_asked(2) {
+            let found = report(&with.make()).reruns.unwrap().findings;
+            assert_eq!(found.iter().map(|of| &of.ranks[..]).collect::<Vec<_>>(), [[5]], "{order:?}: {found:?}");
+            assert_eq!(found[0].culprit().unwrap().name, KERNELS[2]);
+        }
     }
 }
 

@@ -358,7 +358,9 @@ fn cuts_of_real_traces_answer_as_the_whole_trace() {
     let (start, duration) = ((start + duration / 10).to_string(), (duration / 10).to_string());
     let cut = check_cut(&resnet, &["--start-ts", &start, "--duration", &duration], &[]);
     assert!(cut.events().len() > 1_000);
-    for name in ["lora-dev-script__sglang_tp4_A_mixed_rank0", "kineto__resnet50_2021_bare_array"] {
+    // By day the bare list.
+    let names = ["kineto__resnet50_2021_bare_array", "lora-dev-script__sglang_tp4_A_mixed_rank0"];
+    for name in &names[..if is_long() { 2 } else { 1 }] {
         check_cuts(1, &trace(name), &[]);
     }
 }
@@ -679,7 +681,8 @@ mod parquet_files {
         check(&testdata("sglang_decode.json.gz"));
         check(&testdata("begin_end_async.json"));
         let Some(shared) = shared() else { return };
-        check(shared.join("traces/TraceLens__mi300_ddp_resnet_rank0.json.gz").to_str().unwrap());
+        let name = if is_long() { "TraceLens__mi300_ddp_resnet_rank0" } else { "TraceLens__h100_nsfw_small" };
+        check(shared.join(format!("traces/{name}.json.gz")).to_str().unwrap());
     }
 
     #[test]
