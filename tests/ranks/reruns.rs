@@ -114,7 +114,7 @@ const NAMES: usize = 95;
 const SAVINGS: usize = 95;
 
 fn check(how: &str) {
-    let found = each(0..rounds(8) as u64, |seed| {
+    let found = each(0..rounds(10) as u64, |seed| {
         let (late, with, quiet) = both(seed, how);
         (judge(&late, &with, &quiet), late, with, quiet.length_ns)
     });

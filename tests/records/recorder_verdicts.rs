@@ -7,10 +7,10 @@ use nccl_stacks::answers::records::document as recorded;
 use nccl_stacks::records::{Keep, read_all};
 use nccl_stacks_recorder_format::layout::header;
 use nccl_stacks_recorder_format::{Kind, Record, flag};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::records::recorder::{Process, first_ring, folder, job, read_folder};
-use crate::support::program::{has, run, stderr, stdout, testdata, verdict_of};
+use crate::support::program::{has, refused, run, stdout, testdata, verdict_of};
 
 /// The verdict of `records` about a folder.
 fn verdict(folder: &Path) -> String {
@@ -30,14 +30,12 @@ fn a_recording_that_is_cut_off_is_damage() {
     for (length, lost) in [(begin, Some(100)), (begin + 64 * 51, Some(49)), (begin + 64 * 100, None)] {
         std::fs::write(&process.path, &whole[..length]).unwrap();
         let verdict = verdict(folder.path());
-        assert!(!verdict.contains("Nothing is off") || lost.is_none(), "{length}: {verdict}");
-        match lost {
-            Some(lost) => {
-                let said = format!("{lost} records in a part of the file that is missing");
-                assert!(verdict.contains(&said), "{length}: {verdict}");
-            }
-            None => assert!(!verdict.contains("missing"), "{length}: {verdict}"),
-        }
+        let Some(lost) = lost else {
+            assert!(!verdict.contains("missing"), "{length}: {verdict}");
+            continue;
+        };
+        assert!(!verdict.contains("Nothing is off"), "{length}: {verdict}");
+        has(&verdict, &format!("{lost} records in a part of the file that is missing"));
     }
     std::fs::write(&process.path, &whole[..begin]).unwrap();
     for form in ["text", "table"] {
@@ -89,7 +87,7 @@ fn a_recording_that_lacks_something_shows_no_absence_of_a_hang() {
         let (whole, code) = answer(folder.path());
         assert_eq!((whole["outcome"].as_str(), code), (Some("clear"), Some(0)), "{whole}");
         assert_eq!(verdict_of(&whole), "No hang: in 1 group of 4 ranks no rank waits for another.");
-        assert_eq!(whole["losses"], serde_json::json!([]));
+        assert_eq!(whole["losses"], json!([]));
 
         set(folder.path(), 1, header::LOST_COMMUNICATORS, 3);
         set(folder.path(), 2, header::LOST_COMMUNICATORS, 2);
@@ -100,7 +98,7 @@ fn a_recording_that_lacks_something_shows_no_absence_of_a_hang() {
         let helps = "A recording has room for 512 communicators at a time: destroy those that are not used any more.";
         assert_eq!(verdict_of(&lossy), format!("{first} {lacks} {helps}"));
         let what = "communicators for which there was no room";
-        let loss = serde_json::json!([{"what": what, "why": null, "advice": helps, "count": 5}]);
+        let loss = json!([{"what": what, "why": null, "advice": helps, "count": 5}]);
         assert_eq!(lossy["losses"], loss);
         assert!(verdict(folder.path()).contains("5 communicators for which there was no room"));
     }
@@ -128,7 +126,7 @@ fn a_hang_that_is_seen_is_said_with_what_the_recording_lacks() {
         counted_job(folder.path(), [7, 7, 6, 7], 7);
         (0..4).for_each(|rank| set(folder.path(), rank, at, 1));
         let (answer, code) = answer(folder.path());
-        assert_eq!((code, &answer["culprits"]), (Some(4), &serde_json::json!([2])), "{answer}");
+        assert_eq!((code, &answer["culprits"]), (Some(4), &json!([2])), "{answer}");
         let verdict = verdict_of(&answer);
         assert!(verdict.starts_with("The job hangs on rank 2: it did not enqueue"), "{verdict}");
         has(&verdict, ". The recording lacks 4 ");
@@ -188,22 +186,19 @@ fn a_rank_whose_call_failed_does_not_wait_in_it() {
     let folder = folder();
     failing_job(folder.path(), 2, [0, 0, 0, 0, 0, 0, 4]);
     let (answer, _) = answer(folder.path());
-    let verdict_of_hang = verdict_of(&answer);
     let said = "ncclAllReduce failed on rank 2 with error 4 (ncclInvalidArgument).";
-    has(&verdict_of_hang, said);
+    has(&verdict_of(&answer), said);
     // The others have called it seven times, and rank 2 six times.
-    assert_eq!(
-        (answer["outcome"].as_str(), &answer["lagging"][0]["missing_ranks"]),
-        (Some("lagging"), &serde_json::json!([2]))
-    );
-    let evidence = &answer["lagging"][0]["evidence"][0];
+    let lagging = &answer["lagging"][0];
+    assert_eq!((&answer["outcome"], &lagging["missing_ranks"]), (&"lagging".into(), &json!([2])));
+    let evidence = &lagging["evidence"][0];
     assert_eq!((evidence["here"].as_str(), evidence["there"].as_str()), (Some("6"), Some("7")));
-    let failed = serde_json::json!([{
-        "function": "ncclAllReduce", "error": 4, "name": "ncclInvalidArgument", "ranks": [2], "count": 1
-    }]);
+    let failed =
+        json!([{"function": "ncclAllReduce", "error": 4, "name": "ncclInvalidArgument", "ranks": [2], "count": 1}]);
     assert_eq!((&answer["failed_calls"], &answer["operation_count"]), (&failed, &27.into()));
-    assert!(verdict(folder.path()).contains(said), "{}", verdict(folder.path()));
-    assert!(verdict(folder.path()).starts_with("27 operations of 1 communicator"), "{}", verdict(folder.path()));
+    let verdict = verdict(folder.path());
+    has(&verdict, said);
+    assert!(verdict.starts_with("27 operations of 1 communicator"), "{verdict}");
 }
 
 /// A call that is repeated after an error is the one that the others wait for: both count as one.
@@ -214,8 +209,7 @@ fn a_call_that_is_repeated_counts_once() {
     let (answer, _) = answer(folder.path());
     let evidence = &answer["lagging"][0]["evidence"][0];
     assert_eq!((evidence["here"].as_str(), evidence["there"].as_str()), (Some("5"), Some("7")), "{answer}");
-    let said = "ncclAllReduce failed 2 times on rank 1 with error 5 (ncclInvalidUsage).";
-    assert!(verdict_of(&answer).contains(said), "{answer}");
+    has(&verdict_of(&answer), "ncclAllReduce failed 2 times on rank 1 with error 5 (ncclInvalidUsage).");
 }
 
 /// 7 says that a communicator that does not block goes on in the background.
@@ -224,7 +218,7 @@ fn a_call_that_goes_on_has_not_failed() {
     let folder = folder();
     failing_job(folder.path(), 2, [0, 0, 0, 7, 0, 0, 7]);
     let (answer, _) = answer(folder.path());
-    assert_eq!((answer["outcome"].as_str(), &answer["failed_calls"]), (Some("clear"), &serde_json::json!([])));
+    assert_eq!((answer["outcome"].as_str(), &answer["failed_calls"]), (Some("clear"), &json!([])));
     assert!(!verdict(folder.path()).contains("failed"), "{}", verdict(folder.path()));
 }
 
@@ -235,9 +229,8 @@ fn calls_that_are_no_operations_fail_too() {
     let process = Process::new(folder.path(), 0, 2, &[2]);
     let text = |text: &str| process.writer.text(text.as_bytes());
     let call = |time: i64, function: &str, parent: u64| {
-        let record =
-            Record { communicator: 1, function: text(function), parent, a: 4, dtype: 8, ..Record::new(Kind::Call) };
-        process.put(time, record)
+        let function = text(function);
+        process.put(time, Record { communicator: 1, function, parent, a: 4, dtype: 8, ..Record::new(Kind::Call) })
     };
     let stop = |time: i64, call: u64, result: u64| {
         _ = process.put(time, Record { parent: call, a: result, ..Record::new(Kind::Stop) })
@@ -279,25 +272,20 @@ fn processes_that_could_not_record_are_said() {
     let path = folder.path().to_str().unwrap();
     let (found, code) = answer(folder.path());
     assert_eq!((found["outcome"].as_str(), code), (Some("unclear"), Some(0)), "{found}");
-    let verdict_of_hang = verdict_of(&found);
-    has(&verdict_of_hang, full);
-    has(&verdict_of_hang, "1 process could not record: the user of the job may not write into the folder.");
+    for said in [full, "1 process could not record: the user of the job may not write into the folder."] {
+        has(&verdict_of(&found), said);
+    }
     let records = stdout(&run(&["records", path, "--quiet"]));
     let words = records.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.starts_with("Nothing was recorded.") && words.contains(full), "{records}");
-    let ranks = run(&["ranks", path, "--quiet"]);
-    has(&stderr(&ranks), "2 processes could not record: the disk is full.");
-    assert_eq!(ranks.status.code(), Some(3), "{}", stderr(&ranks));
+    refused(&["ranks", path, "--quiet"], 3, full);
 
     // Beside recordings of the others nobody is said to wait for nobody.
     job(folder.path(), &[2], true, [6; 4]);
     let (found, _) = answer(folder.path());
     assert_eq!(found["outcome"], "unclear");
-    let verdict_of_hang = verdict_of(&found);
-    assert!(
-        verdict_of_hang.starts_with("Cannot say whether the job hangs") && verdict_of_hang.contains(full),
-        "{found}"
-    );
+    let of_hang = verdict_of(&found);
+    assert!(of_hang.starts_with("Cannot say whether the job hangs") && of_hang.contains(full), "{found}");
     let verdict = verdict(folder.path());
     assert!(verdict.contains("in 4 files.") && verdict.contains(full), "{verdict}");
 }
@@ -313,20 +301,11 @@ fn captured_calls_are_not_counted() {
         for number in 0..10 {
             let time = 100 * number;
             if by_both {
-                process.put(
-                    time,
-                    Record { communicator: 1, function: call, a: 1024, dtype: 8, ..Record::new(Kind::Call) },
-                );
+                let call = Record { communicator: 1, function: call, a: 1024, dtype: 8, ..Record::new(Kind::Call) };
+                process.put(time, call);
             }
-            let api = Record {
-                flags: flag::CAPTURED,
-                communicator: plugin,
-                function,
-                a: 1024,
-                b: 5,
-                ..Record::new(Kind::CollApi)
-            };
-            let api = process.put(time + 1, api);
+            let api = Record { communicator: plugin, function, a: 1024, b: 5, ..Record::new(Kind::CollApi) };
+            let api = process.put(time + 1, Record { flags: flag::CAPTURED, ..api });
             (1..13).for_each(|replay| _ = process.planned(10_000 * replay + time, plugin, api, 2));
         }
         process.set_clock();
