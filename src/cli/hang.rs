@@ -27,7 +27,7 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
         return Err(Stop::NotFound(match report.operation_count {
             0 => "Nothing found: the records have neither operations nor counters to judge by.".to_owned(),
             count => format!(
-                "Nothing found: of the {} operations ({}) nothing says in which group they are, so that no rank can be compared with its peers. When ranks enter NCCL is \
+                "Nothing found: of the {} operations ({}) nothing says in which group or on which rank they are, so that no rank can be compared with its peers. When ranks enter NCCL is \
                  another question: nccl-stacks ranks {files}",
                 format::count(count as u64),
                 report.sources.join(" and ")

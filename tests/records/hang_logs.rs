@@ -102,6 +102,33 @@ fn a_timeout_is_no_running_job() {
     }
 }
 
+/// Whether the watchdog says it or two answers of RAS: one rank has made a call that the others have not.
+#[test]
+fn of_a_rank_that_is_ahead_nothing_says_who_is_right() {
+    let counts = |most: usize| [0, 1, 2, 3].map(|rank| (rank, if (rank as usize) < most { 10 } else { 9 }));
+    let answers = |most| vec![("a", answer("01", &counts(most))), ("b", answer("02", &counts(most)))];
+    let default = |most: u32| {
+        (0..4).map(move |rank| match rank < most {
+            true => timeout(rank, "0(default_pg)", Some("ALLREDUCE"), 10),
+            false => timeout(rank, "0(default_pg)", None, 9),
+        })
+    };
+    for (files, said) in [
+        (
+            answers(1),
+            "Rank 0 alone has enqueued 10 all_reduce, and ranks 1-3 9: either rank 0 made a call too many, or ranks 1-3 one too few.",
+        ),
+        (answers(2), "The job hangs on ranks 2 and 3 of communicator 0xabc"),
+        (
+            vec![("train.log", default(1).collect())],
+            "Rank 0 alone waits in all_reduce 10. Ranks 1-3 wait in nothing, and the last they enqueued is 9: either rank 0",
+        ),
+        (vec![("train.log", default(2).collect())], "The job hangs on ranks 2 and 3: they did not enqueue"),
+    ] {
+        has(&verdict(&judged(&files)), said);
+    }
+}
+
 /// Sizes of collectives that gather say how many ranks a group has. Which these are, and which do nothing, the other lines may show.
 #[test]
 fn ranks_that_are_not_in_a_log_are_looked_for() {

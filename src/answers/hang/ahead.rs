@@ -2,7 +2,7 @@
 //!
 //! As with calls that differ, the one is more likely wrong. But ranks that do nothing are also what others wait for, so that nobody is proved to be at fault.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::Finding;
 use super::graph::Rank;
@@ -25,19 +25,22 @@ pub(super) fn add(groups: &RecordedGroups, found: &mut [Finding]) {
         })
         .collect();
     // By rank that is missing: in how many groups it is.
-    let missing: Vec<Rank> = parts().flat_map(|part| part.all(&part.finding.missing)).collect();
-    let is_missing_once = |rank: &Rank| missing.iter().filter(|other| *other == rank).count() == 1;
+    let mut missing: BTreeMap<Rank, usize> = BTreeMap::new();
+    for rank in parts().flat_map(|part| part.all(&part.finding.missing)) {
+        *missing.entry(rank).or_default() += 1;
+    }
+    let is_idle = |rank: &Rank| !busy.contains(rank) && missing.get(rank) == Some(&1);
     let is_ahead = |part: &Part<'_>| {
-        let (finding, idle) = (part.finding, part.all(&part.finding.missing));
+        let finding = part.finding;
         finding.outcome == Some(Outcome::Hung)
             && one_of(finding).is_some()
             && finding.proved.is_empty()
             && finding.waits.is_empty()
             && finding.unmet.is_empty()
             && finding.waiting.len() == 1
-            && idle.len() > 1
+            && finding.missing.len() > 1
             && part.group.unknown().is_empty()
-            && idle.iter().all(|rank| !busy.contains(rank) && is_missing_once(rank))
+            && part.all(&finding.missing).iter().all(is_idle)
     };
     let ahead: Vec<usize> = parts().filter(is_ahead).map(|part| part.at).collect();
     for at in ahead {
