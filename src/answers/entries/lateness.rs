@@ -46,7 +46,7 @@ pub(super) fn measure_group(calls: &Calls, group: &CallGroup, offsets: &BTreeMap
     for row in &mut times {
         for (time, host) in row.iter_mut().zip(&hosts) {
             let offset = host.and_then(|host| offsets.get(host)).copied().unwrap_or_default();
-            *time = Ns(time.0.saturating_sub(offset.0));
+            *time = *time - offset;
         }
     }
     let ranks = measure_ranks(&times, &times, n);

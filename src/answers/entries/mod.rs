@@ -146,7 +146,7 @@ pub struct EntryRank {
 }
 
 /// A rank that enters late.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SlowRank {
     /// The rank.
@@ -163,7 +163,7 @@ pub struct SlowRank {
 }
 
 /// A rank that was once much later than ranks usually are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Delay {
     /// The rank.

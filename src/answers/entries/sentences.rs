@@ -233,20 +233,9 @@ mod tests {
             not_judged: None,
         };
         let row = |rank: u32| EntryRank { rank, calls: 100, lag_ns: Ns(1_000), ..EntryRank::default() };
-        let slow_rank = |rank: u32| SlowRank {
-            rank,
-            row: rank as usize,
-            peers: vec![15],
-            others_lag_ns: (Ns(1), Ns(2)),
-            others_count: 9,
-        };
-        let delay = |rank: u32| Delay {
-            rank,
-            row: rank as usize,
-            lag_ns: Ns(2_000_000_000),
-            after_ns: Ns(9),
-            usual_ns: Ns(17_700_000),
-        };
+        let slow_rank = |rank: u32| SlowRank { rank, row: rank as usize, peers: vec![15], ..SlowRank::default() };
+        let (lag_ns, after_ns, usual_ns) = (Ns(2_000_000_000), Ns(9), Ns(17_700_000));
+        let delay = |rank: u32| Delay { rank, row: rank as usize, lag_ns, after_ns, usual_ns };
         EntryReport {
             groups: vec![group],
             ranks: (0..16).map(row).collect(),

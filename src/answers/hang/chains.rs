@@ -37,11 +37,8 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
             _ => {}
         }
     }
-    let differing = all
-        .iter()
-        .filter(|part| !part.finding.differs.is_empty())
-        .map(|part| whole.differing(part))
-        .collect::<Vec<_>>();
+    let differing = all.iter().filter(|part| !part.finding.differs.is_empty());
+    let differing: Vec<HungGroup> = differing.map(|part| whole.differing(part)).collect();
     order_lagging(&mut lagging);
     hung.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| x.name.group.cmp(&y.name.group)));
     open.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| x.name.group.cmp(&y.name.group)));
@@ -59,11 +56,9 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
             joined.flat_map(|part| part.group.members.keys().copied().filter(|rank| ranks.contains(&part.rank(*rank))));
         numbered.chain(joined).collect::<BTreeSet<u32>>().into_iter().collect()
     };
-    let circle_processes = match all.iter().filter(|part| part.finding.outcome == Some(Outcome::Hung)).nth(1) {
-        Some(_) => circle.iter().filter(|(scope, _)| *scope == PROCESSES).map(|(_, at)| *at as usize).collect(),
-        None => Vec::new(),
-    };
-    let circle_processes = circle_processes.into_iter().map(|at| processes::of_process(&groups.processes.all[at]));
+    let are_several = all.iter().filter(|part| part.finding.outcome == Some(Outcome::Hung)).count() > 1;
+    let in_circle = circle.iter().filter(|(scope, _)| are_several && *scope == PROCESSES);
+    let circle_processes = in_circle.map(|(_, at)| processes::of_process(&groups.processes.all[*at as usize]));
     let without = groups.ranks.iter().filter(|(_, count)| **count == 0).map(|(rank, _)| *rank).collect();
     let (losses, failed_calls) = (recording::losses(records), recording::failed_calls(records));
     let used = || all.iter().filter(|part| part.group.is_used(records));
@@ -97,11 +92,10 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     let warnings = warnings::merged(records);
     let is_warned = warnings.iter().any(NcclWarning::is_telling);
     let is_reported = processes.iter().any(|process| process.group.is_none());
-    let local = || groups.all.iter().filter(|group| !group.is_global).map(|group| group.members.len()).max();
-    let by_place = local();
+    let (global, local): (Vec<_>, Vec<_>) = groups.all.iter().partition(|group| group.is_global);
+    let by_place = local.into_iter().map(|group| group.members.len()).max();
     // Ranks that only their processes show to be of the job.
-    let global = groups.all.iter().filter(|group| group.is_global);
-    let by_process: BTreeSet<u32> = global.flat_map(|group| group.members.keys()).copied().collect();
+    let by_process: BTreeSet<u32> = global.into_iter().flat_map(|group| group.members.keys()).copied().collect();
     let timed_out = records.rank_status.iter().filter(|status| status.has_timed_out);
     let timed_out: BTreeSet<u32> = timed_out.filter_map(|status| Some(status.rank?.0)).collect();
     let failed = |status: &RankStatus| Some(FailedRank { rank: status.rank?.0, what: status.failure.clone()? });
@@ -135,10 +129,9 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         warnings,
         processes_without_ranks,
         standstill,
-        rank_count: if groups.ranks.is_empty() {
-            by_place.unwrap_or(0).max(by_process.len())
-        } else {
-            groups.ranks.len()
+        rank_count: match groups.ranks.len() {
+            0 => by_place.unwrap_or(0).max(by_process.len()),
+            known => known,
         },
         ranks_without_records: unknown.into_iter().collect(),
         without_records_in,

@@ -33,13 +33,13 @@ pub fn files(records: &Records) -> (Vec<Converted>, Coverage) {
     let steps = steps_of(records);
     let (mut coverage, mut parts) = (Coverage::default(), Vec::new());
     for (at, proxy) in records.proxy_ops.iter().enumerate() {
-        let part = part(records, proxy.clone(), &steps[at], u32::try_from(proxy.peer).ok());
+        let part = part(records, proxy.clone(), &steps[at]);
         coverage.count(part.is_some());
         parts.extend(part);
     }
     let with_proxy: HashSet<_> = records.proxy_ops.iter().map(|of| (of.operation, of.channel)).collect();
     for channel in records.channels.iter().filter(|of| !with_proxy.contains(&(of.operation, of.channel))) {
-        let part = part(records, without_proxy(channel), &[], None);
+        let part = part(records, without_proxy(channel), &[]);
         coverage.without_peers += u64::from(part.is_some());
         parts.extend(part);
     }
@@ -122,17 +122,12 @@ fn without_proxy(channel: &KernelChannel) -> ProxyOp {
     ProxyOp { operation: channel.operation, channel: channel.channel, peer: -1, start, end, ..ProxyOp::default() }
 }
 
-fn part<'a>(
-    records: &'a Records,
-    proxy: ProxyOp,
-    steps: &'a [&'a ProxyStep],
-    peer: Option<u32>,
-) -> Option<ChannelOp<'a>> {
+fn part<'a>(records: &'a Records, proxy: ProxyOp, steps: &'a [&'a ProxyStep]) -> Option<ChannelOp<'a>> {
     let operation = proxy.operation?;
     let row = records.operations.get(operation)?;
     let communicator = row.communicator?;
     let collective = row.known_collective()?;
-    let is_bare = proxy.peer < 0;
+    let (is_bare, peer) = (proxy.peer < 0, u32::try_from(proxy.peer).ok());
     if peer.is_none() && !is_bare {
         return None;
     }

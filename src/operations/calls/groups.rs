@@ -237,7 +237,7 @@ fn in_common(a: &Stream, b: &Stream) -> usize {
 
 /// How far two columns are apart, in ns: by how much the difference of their times varies, its median absolute deviation.
 fn distance(rows: &[Vec<Option<Ns>>], a: usize, b: usize) -> f64 {
-    let difference = |row: &Vec<Option<Ns>>| Some(row[a]?.0.saturating_sub(row[b]?.0) as f64);
+    let difference = |row: &Vec<Option<Ns>>| Some((row[a]? - row[b]?).as_f64());
     let differences: Vec<f64> = rows.iter().filter_map(difference).collect();
     if differences.is_empty() { f64::INFINITY } else { Deviation::measure(differences).distance }
 }

@@ -80,11 +80,10 @@ pub(crate) fn host_offsets(calls: &Calls, groups: &[CallGroup]) -> BTreeMap<Stri
         for (hosts, times) in &samples {
             let mut differences: Vec<Vec<Ns>> = vec![Vec::with_capacity(times.len()); hosts.len()];
             for row in times {
-                let aligned: Vec<Ns> =
-                    row.iter().zip(hosts).map(|(time, host)| Ns(time.0.saturating_sub(offsets[host].0))).collect();
+                let aligned: Vec<Ns> = row.iter().zip(hosts).map(|(time, host)| *time - offsets[host]).collect();
                 let middle = median_time(&mut aligned.clone());
                 let of_member = aligned.iter().zip(&mut differences);
-                of_member.for_each(|(time, of)| of.push(Ns(time.0.saturating_sub(middle.0))));
+                of_member.for_each(|(time, of)| of.push(*time - middle));
             }
             for (host, mut differences) in hosts.iter().zip(differences) {
                 left.entry(host).or_default().push(median_time(&mut differences));
@@ -101,7 +100,7 @@ pub(crate) fn host_offsets(calls: &Calls, groups: &[CallGroup]) -> BTreeMap<Stri
         }
     }
     let first = offsets.values().next().copied().unwrap_or_default();
-    offsets.into_iter().map(|(host, offset)| (host.clone(), Ns(offset.0.saturating_sub(first.0)))).collect()
+    offsets.into_iter().map(|(host, offset)| (host.clone(), offset - first)).collect()
 }
 
 /// A job of ranks on hosts of the same numbers, and groups that call together. By group a row for each call: when each of its ranks

@@ -7,13 +7,11 @@ use super::sequences::{
     Anchor, Likeness, RecordSequence, SizeOf, TraceSequence, anchor, is_numbered, size_of, time_of, within, word,
 };
 use super::{Unjoined, numbers, offset};
-use crate::attribution::operations::Operations;
 use crate::id::RankId;
 use crate::names::collectives::Collective;
 use crate::numbers::Numbers;
 use crate::operation::{Counts, Operation, Source};
 use crate::operations::alignment::{Token, pairs};
-use crate::records::Records;
 use crate::statistics::{Deviation, median};
 use crate::time::Ns;
 
@@ -74,13 +72,8 @@ pub(super) struct Pairs {
 
 /// By sequence of the records: which one of the trace it belongs to. The best pairs are taken first; a sequence of the trace belongs to one of
 /// each source.
-pub(super) fn assign(
-    operations: &Operations,
-    of_trace: &[TraceSequence],
-    records: &Records,
-    of_records: &[RecordSequence],
-) -> Vec<Fit> {
-    let Candidates { mut all, otherwise } = Candidates::find(operations, of_trace, records, of_records);
+pub(super) fn assign(of_trace: &[TraceSequence<'_>], of_records: &[RecordSequence<'_>]) -> Vec<Fit> {
+    let Candidates { mut all, otherwise } = Candidates::find(of_trace, of_records);
     // Shares that hardly differ are decided by the times.
     let steps = |share: f64| (share * 50.0).round() as i64;
     let covered = covered(&all, of_trace, of_records);
@@ -120,7 +113,7 @@ pub(super) fn assign(
 /// A file of records, and a rank of the trace that it may be of.
 type Process = (Source, u32, Option<RankId>);
 
-fn process_of(record: &RecordSequence, trace: &TraceSequence) -> Process {
+fn process_of(record: &RecordSequence<'_>, trace: &TraceSequence<'_>) -> Process {
     (record.source, record.file, trace.rank)
 }
 
@@ -128,15 +121,15 @@ fn process_of(record: &RecordSequence, trace: &TraceSequence) -> Process {
 /// operations of a small group fit several ranks; all operations of a file together fit one best.
 fn covered(
     all: &[(usize, Pairs)],
-    of_trace: &[TraceSequence],
-    of_records: &[RecordSequence],
+    of_trace: &[TraceSequence<'_>],
+    of_records: &[RecordSequence<'_>],
 ) -> BTreeMap<Process, usize> {
     let mut covered: BTreeMap<Process, BTreeSet<usize>> = BTreeMap::new();
     for (at, pairs) in all {
         let process = process_of(&of_records[*at], &of_trace[pairs.trace]);
         covered.entry(process).or_default().insert(pairs.trace);
     }
-    let kernels = |traces: BTreeSet<usize>| traces.iter().map(|trace| of_trace[*trace].rows.len()).sum::<usize>();
+    let kernels = |traces: BTreeSet<usize>| traces.iter().map(|trace| of_trace[*trace].kernels.len()).sum::<usize>();
     covered.into_iter().map(|(process, traces)| (process, kernels(traces))).collect()
 }
 
@@ -147,30 +140,22 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn find(
-        operations: &Operations,
-        of_trace: &[TraceSequence],
-        records: &Records,
-        of_records: &[RecordSequence],
-    ) -> Self {
+    fn find(of_trace: &[TraceSequence<'_>], of_records: &[RecordSequence<'_>]) -> Self {
         let mut found = Candidates { all: Vec::new(), otherwise: vec![Unjoined::OtherRank; of_records.len()] };
         let mut others: BTreeSet<Process> = BTreeSet::new();
         let mut clocks: BTreeMap<Process, Ns> = BTreeMap::new();
         // The longest first: what is found of a file's clock by many records holds for its few others.
-        let mut longest: Vec<(usize, &RecordSequence)> = of_records.iter().enumerate().collect();
+        let mut longest: Vec<(usize, &RecordSequence<'_>)> = of_records.iter().enumerate().collect();
         longest.sort_by_key(|(_, record)| std::cmp::Reverse(record.rows.len()));
         for (at, record) in longest {
-            let known = record.communicator.and_then(|at| records.communicators.get(at));
             let (mut of_this, mut of_other_places) = (BTreeSet::new(), BTreeSet::new());
             for (place, trace) in of_trace.iter().enumerate() {
-                let group = trace.communicator.and_then(|at| operations.communicators.get(at));
                 let process = process_of(record, trace);
-                match Likeness::of(trace, group, record, known) {
+                match Likeness::of(trace, record) {
                     Likeness::Same => {
                         of_this.insert(process);
                         let clock = clocks.get(&process).copied();
-                        let fitting = fit(operations, place, trace, records, record, clock);
-                        if let Some(offset) = found.take(at, fitting) {
+                        if let Some(offset) = found.take(at, fit(place, trace, record, clock)) {
                             clocks.entry(process).or_insert(offset);
                         }
                     }
@@ -228,28 +213,23 @@ fn doubtful(all: &[(usize, Pairs)], steps: impl Fn(f64) -> i64) -> BTreeSet<(usi
 /// The records of a sequence on those of a trace.
 /// Errors: they fit none, or several places.
 fn fit(
-    operations: &Operations,
     place: usize,
-    trace: &TraceSequence,
-    records: &Records,
-    record: &RecordSequence,
+    TraceSequence { kernels, .. }: &TraceSequence<'_>,
+    record: &RecordSequence<'_>,
     clock: Option<Ns>,
 ) -> Result<Pairs, Unjoined> {
-    let anchor = anchor(records, record);
-    let size = size_of(records, &record.rows);
-    let kernels: Vec<&Operation> = trace.rows.iter().map(|row| &operations.rows[*row]).collect();
-    let all: Vec<&Operation> = record.rows.iter().map(|row| &records.operations[*row]).collect();
-    let beside = beside(&kernels, &all, anchor);
+    let (anchor, size, all) = (anchor(record), size_of(&record.operations), &record.operations);
+    let beside = beside(kernels, all, anchor);
     let (mut begin, mut recorded) = (beside.start, &all[beside]);
-    let by_number = anchor == Anchor::Nothing && is_numbered(records, record);
+    let by_number = anchor == Anchor::Nothing && is_numbered(all);
     if matches!(anchor, Anchor::End | Anchor::Record) {
-        let range = offset::restrict(&kernels, recorded, anchor, clock);
+        let range = offset::restrict(kernels, recorded, anchor, clock);
         (begin, recorded) = (begin + range.start, &recorded[range]);
     }
     let (mut found, is_doubtful) = if by_number {
-        by_function(&kernels, recorded, size)
+        by_function(kernels, recorded, size)
     } else {
-        (in_order(&kernels, recorded, size, anchor), false)
+        (in_order(kernels, recorded, size, anchor), false)
     };
     found.sort_unstable();
     let shorter = kernels.len().min(recorded.len());
@@ -257,7 +237,7 @@ fn fit(
         return Err(if is_doubtful { Unjoined::SeveralPlaces } else { Unjoined::NoGroup });
     }
     let mut pairs = Pairs { trace: place, pairs: found, ..Pairs::default() };
-    if !pairs.check(&kernels, recorded, anchor) {
+    if !pairs.check(kernels, recorded, anchor) {
         return Err(Unjoined::NoGroup);
     }
     pairs.share = pairs.pairs.len() as f64 / shorter as f64;

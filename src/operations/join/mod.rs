@@ -114,9 +114,9 @@ impl Joined {
         let mut joined = Joined { kernels: vec![None; records.operations.len()], ..Joined::default() };
         let of_trace = TraceSequence::all(operations);
         let of_records = RecordSequence::all(records);
-        let fits = fit::assign(operations, &of_trace, records, &of_records);
+        let fits = fit::assign(&of_trace, &of_records);
         for (own, fit) in of_records.iter().zip(fits) {
-            joined.take(operations, records, &of_trace, own, fit);
+            joined.take(records, &of_trace, own, fit);
         }
         for (at, kernel) in joined.kernels.iter().enumerate() {
             if let Some(Ok(kernel)) = kernel {
@@ -126,14 +126,7 @@ impl Joined {
         joined
     }
 
-    fn take(
-        &mut self,
-        operations: &Operations,
-        records: &Records,
-        of_trace: &[TraceSequence],
-        own: &RecordSequence,
-        fit: Fit,
-    ) {
+    fn take(&mut self, records: &Records, of_trace: &[TraceSequence<'_>], own: &RecordSequence<'_>, fit: Fit) {
         let Some(best) = fit.best else {
             own.rows.iter().for_each(|row| self.kernels[*row] = Some(Err(fit.otherwise)));
             return;
@@ -147,18 +140,16 @@ impl Joined {
             self.kernels[*row] = Some(Err(if beside { Unjoined::BesideTrace } else { Unjoined::NoKernel }));
         }
         for (kernel, record) in &best.pairs {
-            let kernel = operations.rows[trace.rows[*kernel]].kernel;
-            self.kernels[own.rows[*record]] = kernel.map(Ok);
+            self.kernels[own.rows[*record]] = trace.kernels[*kernel].kernel.map(Ok);
         }
         for record in &best.refused {
             self.kernels[own.rows[*record]] = Some(Err(Unjoined::OtherTime));
         }
-        let group = trace.communicator.and_then(|at| operations.communicators.get(at));
         self.groups.push(JoinedGroup {
             source: own.source,
             file: records.files.get(own.file as usize).map(|file| file.name.clone()).unwrap_or_default(),
             rank: trace.rank,
-            group: group.and_then(|known| known.key().or_else(|| known.description.clone())),
+            group: trace.communicator.and_then(|known| known.key().or_else(|| known.description.clone())),
             joined: best.pairs.len() as u64,
             records: own.rows.len() as u64,
             offset_ns: best.offset,

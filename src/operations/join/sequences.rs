@@ -10,38 +10,43 @@ use crate::operation::{Communicator, Counts, Operation, Source};
 use crate::records::Records;
 
 /// The operations of a communicator on a rank of a trace.
-pub(super) struct TraceSequence {
+pub(super) struct TraceSequence<'a> {
     pub(super) rank: Option<RankId>,
-    pub(super) communicator: Option<usize>,
-    /// Positions among the operations of the trace, in the order of starts.
-    pub(super) rows: Vec<usize>,
+    pub(super) communicator: Option<&'a Communicator>,
+    /// In the order of starts.
+    pub(super) kernels: Vec<&'a Operation>,
 }
 
-impl TraceSequence {
-    pub(super) fn all(operations: &Operations) -> Vec<Self> {
+impl<'a> TraceSequence<'a> {
+    pub(super) fn all(operations: &'a Operations) -> Vec<Self> {
         type Key = (Option<TraceId>, Option<RankId>, Option<usize>);
-        let mut found: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
-        for (row, operation) in operations.rows.iter().enumerate() {
+        let mut found: BTreeMap<Key, Vec<&Operation>> = BTreeMap::new();
+        for operation in &operations.rows {
             let key = (operation.gpu.map(|gpu| gpu.trace), operation.rank, operation.communicator);
-            found.entry(key).or_default().push(row);
+            found.entry(key).or_default().push(operation);
         }
-        found.into_iter().map(|((_, rank, communicator), rows)| TraceSequence { rank, communicator, rows }).collect()
+        let sequence = |((_, rank, communicator), kernels): (Key, Vec<&'a Operation>)| {
+            let communicator = communicator.and_then(|at| operations.communicators.get(at));
+            TraceSequence { rank, communicator, kernels }
+        };
+        found.into_iter().map(sequence).collect()
     }
 }
 
 /// The operations of a communicator and rank in a file of records.
-pub(super) struct RecordSequence {
+pub(super) struct RecordSequence<'a> {
     pub(super) source: Source,
     pub(super) file: u32,
-    pub(super) communicator: Option<usize>,
+    pub(super) communicator: Option<&'a Communicator>,
     pub(super) rank: Option<RankId>,
     pub(super) place: Option<u32>,
-    /// Positions among the operations of the records, in their order.
+    /// Positions among the operations of the records, in their order, and these.
     pub(super) rows: Vec<usize>,
+    pub(super) operations: Vec<&'a Operation>,
 }
 
-impl RecordSequence {
-    pub(super) fn all(records: &Records) -> Vec<Self> {
+impl<'a> RecordSequence<'a> {
+    pub(super) fn all(records: &'a Records) -> Vec<Self> {
         type Key = (Source, u32, Option<usize>, Option<RankId>, Option<u32>, Option<u64>);
         let mut found: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
         for (row, operation) in records.operations.iter().enumerate() {
@@ -56,7 +61,9 @@ impl RecordSequence {
             if rows.iter().all(|row| time(row).is_some()) {
                 rows.sort_by_key(time);
             }
-            RecordSequence { source, file, communicator, rank, place, rows }
+            let operations = rows.iter().map(|row| &records.operations[*row]).collect();
+            let communicator = communicator.and_then(|at| records.communicators.get(at));
+            RecordSequence { source, file, communicator, rank, place, rows, operations }
         };
         found.into_iter().map(sequence).collect()
     }
@@ -72,18 +79,13 @@ pub(super) enum Likeness {
 }
 
 impl Likeness {
-    pub(super) fn of(
-        trace: &TraceSequence,
-        of_trace: Option<&Communicator>,
-        record: &RecordSequence,
-        of_record: Option<&Communicator>,
-    ) -> Self {
+    pub(super) fn of(trace: &TraceSequence<'_>, record: &RecordSequence<'_>) -> Self {
         let differ = |a: Option<u64>, b: Option<u64>| matches!((a, b), (Some(a), Some(b)) if a != b);
         let number = |rank: Option<RankId>| rank.map(|rank| u64::from(rank.0));
         if differ(number(trace.rank), number(record.rank)) {
             return Likeness::Other;
         }
-        let (Some(group), Some(known)) = (of_trace, of_record) else { return Likeness::Same };
+        let (Some(group), Some(known)) = (trace.communicator, record.communicator) else { return Likeness::Same };
         if differ(group.rank_count(), known.rank_count())
             || matches!((&group.ranks, &known.ranks), (Some(a), Some(b)) if a != b)
             || matches!((&group.description, &known.description), (Some(a), Some(b)) if a != b)
@@ -102,8 +104,8 @@ impl Likeness {
 pub(super) type SizeOf = fn(&Operation) -> Option<u64>;
 
 /// The size that all of some records have: the count that NCCL was given, or bytes.
-pub(super) fn size_of(records: &Records, rows: &[usize]) -> SizeOf {
-    let has = |of: &SizeOf| rows.iter().all(|row| of(&records.operations[*row]).is_some());
+pub(super) fn size_of(operations: &[&Operation]) -> SizeOf {
+    let has = |of: &SizeOf| operations.iter().all(|operation| of(operation).is_some());
     let sizes: [SizeOf; 2] = [count_of, |operation| operation.bytes];
     sizes.into_iter().find(has).unwrap_or(|_| None)
 }
@@ -135,10 +137,9 @@ pub(super) enum Anchor {
 }
 
 /// Which times most of some records have. A flight recorder sees starts and ends late, when its watchdog looks.
-pub(super) fn anchor(records: &Records, record: &RecordSequence) -> Anchor {
-    let with = |has: fn(&Operation) -> bool| {
-        2 * record.rows.iter().filter(|row| has(&records.operations[**row])).count() > record.rows.len()
-    };
+pub(super) fn anchor(record: &RecordSequence<'_>) -> Anchor {
+    let with =
+        |has: fn(&&&Operation) -> bool| 2 * record.operations.iter().filter(has).count() > record.operations.len();
     if record.source != Source::FLIGHT_RECORDER && with(|operation| operation.end.is_some()) {
         Anchor::End
     } else if with(|operation| operation.enqueued.is_some()) {
@@ -166,9 +167,6 @@ pub(super) fn within(operations: &[&Operation], anchor: Anchor, span: RangeInclu
     ends.map_or(0..operations.len(), |(start, end)| start..end + 1)
 }
 
-pub(super) fn is_numbered(records: &Records, record: &RecordSequence) -> bool {
-    record.rows.iter().all(|row| {
-        let operation = &records.operations[*row];
-        operation.counts == Counts::Function && operation.sequence.is_some()
-    })
+pub(super) fn is_numbered(operations: &[&Operation]) -> bool {
+    operations.iter().all(|operation| operation.counts == Counts::Function && operation.sequence.is_some())
 }

@@ -10,7 +10,6 @@ use super::super::reader::Reading;
 use super::super::tables::{Records, Splits};
 use super::groups::{GLOO, Group, Groups};
 use crate::operation::{Operation, Source, Split, State};
-use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::names::collectives::{Collective, element_bytes};
 use nccl_stacks_trace::numbers::Numbers;
 use nccl_stacks_trace::time::Ns;
@@ -21,11 +20,11 @@ const COALESCED: &str = "coalesced";
 ///
 /// Coalesced operations share their numbers and one kernel. Only the record of the group, which comes last, has the state and times of that
 /// kernel; it passes them to its members and is no operation itself, unless the ring has lost its members.
-pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>, reading: &mut Reading<'_>) {
+pub(super) fn read(groups: &Groups<'_>, reading: &mut Reading<'_>) {
     // Members of coalesced groups have the process group and both numbers in common.
     let mut open = Open::default();
     let mut paths = Paths::default();
-    for (entry, group) in entries.iter().zip(&groups.of_entries) {
+    for (entry, group) in groups.entries.iter().zip(&groups.of_entries) {
         if !entry.is_dict() {
             reading.file.skip("entries that are not dictionaries", None);
             continue;
@@ -36,7 +35,7 @@ pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>,
         let numbers = (int("collective_seq_id").or_else(|| int("seq_id")), int("p2p_seq_id"));
         let title = entry.get("profiling_name").and_then(Value::text).unwrap_or_default();
         let group = group.map(|at| &groups.all[at]);
-        let mut operation = Operation { rank, ..operation(*entry, title, numbers, group, records) };
+        let mut operation = Operation { rank: groups.rank, ..operation(*entry, title, numbers, group, records) };
         let key = (operation.communicator, numbers);
         if operation.collective.as_deref() == Some(COALESCED)
             && let Some(last) = open.last.remove(&key)

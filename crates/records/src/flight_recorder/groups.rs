@@ -14,8 +14,11 @@ use nccl_stacks_trace::id::RankId;
 /// The backend whose dumps are beside those of the GPU's, with groups of the same names.
 pub(super) const GLOO: &str = "gloo";
 
-#[derive(Default)]
-pub(super) struct Groups {
+/// The groups of a dump, whose outermost value and operations these are.
+pub(super) struct Groups<'d> {
+    pub(super) root: Value<'d>,
+    pub(super) entries: &'d [Value<'d>],
+    pub(super) rank: Option<RankId>,
     pub(super) all: Vec<Group>,
     pub(super) of_entries: Vec<Option<usize>>,
     /// By name. Both a dump's entries and its groups may be many.
@@ -39,13 +42,15 @@ pub(super) struct Group {
     pub(super) place: Option<u32>,
 }
 
-impl Groups {
+impl<'d> Groups<'d> {
     /// The groups of a dump's `pg_config`, each of which becomes a communicator, and those that only its entries name. Gloo gives all of its groups the
     /// empty name, so that one is left of them, with ranks in the group's own numbering: it says nothing of the job's ranks.
-    pub(super) fn read(root: Value<'_>, entries: &[Value<'_>], records: &mut Records) -> Self {
+    pub(super) fn read(root: Value<'d>, entries: &'d [Value<'d>], records: &mut Records) -> Self {
         let title = entries.first().and_then(|entry| entry.get("profiling_name")?.text());
         let is_gloo = title.and_then(|title| title.split_once(':')).is_some_and(|(backend, _)| backend == GLOO);
-        let mut groups = Groups { backend: is_gloo.then_some(GLOO), ..Groups::default() };
+        let (all, of_entries, by_name) = Default::default();
+        let backend = is_gloo.then_some(GLOO);
+        let mut groups = Groups { root, entries, rank: None, all, of_entries, by_name, backend };
         for (key, of_group) in root.get("pg_config").into_iter().flat_map(Value::pairs) {
             let name = of_group.get("name").and_then(Value::text).map(Cow::Borrowed).or_else(|| name_of(key));
             // The oldest versions have the list in place of the dictionary.
@@ -88,7 +93,8 @@ impl Groups {
         at
     }
 
-    pub(super) fn set_places(&mut self, rank: Option<RankId>) {
+    pub(super) fn set_rank(&mut self, rank: Option<RankId>) {
+        self.rank = rank;
         for group in &mut self.all {
             let place = rank.zip(group.ranks.as_ref());
             let place = place.and_then(|(rank, ranks)| ranks.iter().position(|member| *member == rank.0));
@@ -121,15 +127,10 @@ fn list_of_ranks(value: Value<'_>) -> Option<Vec<u32>> {
 }
 
 /// What the dump says of each group beside its operations: that this rank is in it, and the numbers of `pg_status`.
-pub(super) fn statuses(
-    root: Value<'_>,
-    groups: &Groups,
-    entries: &[Value<'_>],
-    rank: Option<RankId>,
-    reading: &mut Reading<'_>,
-) {
+pub(super) fn statuses(groups: &Groups<'_>, reading: &mut Reading<'_>) {
+    let Groups { root, rank, .. } = *groups;
     let status = root.get("pg_status");
-    let ids = ids(status, groups, entries);
+    let ids = ids(status, groups);
     let mut by_id: HashMap<i64, Value<'_>> = HashMap::new();
     for (key, of) in status.into_iter().flat_map(Value::pairs) {
         if let Some(id) = key.int() {
@@ -164,9 +165,9 @@ pub(super) fn statuses(
 /// The number by which `pg_status` knows each group. Entries name both; a dump without entries does not. But process groups get their
 /// names and their numbers from two counters as they are made, so if there are as many of both, their orders are the same. That is
 /// believed only if no entry contradicts it.
-fn ids(status: Option<Value<'_>>, groups: &Groups, entries: &[Value<'_>]) -> HashMap<usize, i64> {
+fn ids(status: Option<Value<'_>>, groups: &Groups<'_>) -> HashMap<usize, i64> {
     let mut named: HashMap<usize, i64> = HashMap::new();
-    for (entry, at) in entries.iter().zip(&groups.of_entries) {
+    for (entry, at) in groups.entries.iter().zip(&groups.of_entries) {
         named.extend(at.zip(entry.get("pg_id").and_then(Value::int)));
     }
     let mut known: Vec<i64> = status.into_iter().flat_map(Value::pairs).filter_map(|(key, _)| key.int()).collect();

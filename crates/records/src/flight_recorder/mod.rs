@@ -189,10 +189,9 @@ fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
     let first = entries.iter().filter_map(|entry| entry.get("record_id")?.int()).min();
     reading.file.has_overwritten |= first.is_some_and(|first| first > 0);
     let mut groups = groups::Groups::read(root, &entries, reading.records);
-    let rank = rank::of_dump(root, &groups, &entries, reading.file);
-    groups.set_places(rank);
-    entries::read(&entries, &groups, rank, reading);
-    groups::statuses(root, &groups, &entries, rank, reading);
+    groups.set_rank(rank::of_dump(&groups, reading.file));
+    entries::read(&groups, reading);
+    groups::statuses(&groups, reading);
 }
 
 #[cfg(test)]

@@ -13,17 +13,12 @@ const ENDINGS: &[&str] = &["json", "pkl", "pickle", "gz", "zst", "bin", "pt", "d
 
 /// The rank of a dump: what it says itself; else the one rank that is in all of its groups and at the places that its sends and receives
 /// name; else, of those ranks, the one that the file's name ends with.
-pub(super) fn of_dump(
-    root: Value<'_>,
-    groups: &Groups,
-    entries: &[Value<'_>],
-    file: &mut RecordFile,
-) -> Option<RankId> {
-    let said = root.get("rank").and_then(Value::int).and_then(|rank| u32::try_from(rank).ok());
+pub(super) fn of_dump(groups: &Groups<'_>, file: &mut RecordFile) -> Option<RankId> {
+    let said = groups.root.get("rank").and_then(Value::int).and_then(|rank| u32::try_from(rank).ok());
     if said.is_some() {
         return said.map(RankId);
     }
-    let possible = possible(groups, entries);
+    let possible = possible(groups);
     let named = digits_at_end(&file.name);
     match (possible.as_deref(), named) {
         (Some([only]), named) => {
@@ -47,14 +42,14 @@ fn none(file: &mut RecordFile) -> Option<RankId> {
 }
 
 /// The ranks that are in all groups, and that fit what was sent and received; `None` if no group has a list.
-fn possible(groups: &Groups, entries: &[Value<'_>]) -> Option<Vec<u32>> {
+fn possible(groups: &Groups<'_>) -> Option<Vec<u32>> {
     let mut lists = groups.all.iter().filter_map(|group| group.ranks.as_ref());
     let mut possible = lists.next()?.clone();
     for ranks in lists {
         let ranks: HashSet<u32> = ranks.iter().copied().collect();
         possible.retain(|rank| ranks.contains(rank));
     }
-    for (entry, at) in entries.iter().zip(&groups.of_entries) {
+    for (entry, at) in groups.entries.iter().zip(&groups.of_entries) {
         if possible.len() <= 1 {
             break;
         }

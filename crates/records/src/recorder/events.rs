@@ -69,7 +69,7 @@ struct Open {
 type Alike = (Option<u32>, Option<Collective>, Option<i64>);
 
 pub(super) struct Events<'a> {
-    facts: &'a Facts<'a>,
+    pub(super) facts: &'a Facts<'a>,
     pub(super) rings: &'a Rings,
     entities: Vec<Entity>,
     pub(super) rows: Vec<Row>,
@@ -138,7 +138,6 @@ impl<'a> Events<'a> {
                     Some(parent) => self.change(parent, record),
                     None => self.stray(record),
                 }
-                Entity::None
             }
             Kind::More => {
                 self.add_more(record);
@@ -176,13 +175,14 @@ impl<'a> Events<'a> {
     }
 
     /// Counts a record that belongs to none that is here.
-    fn stray(&mut self, record: &Record) {
+    fn stray(&mut self, record: &Record) -> Entity {
         match self.rings.named(record.parent) {
             Named::Overwritten => self.overwritten += 1,
             // Its parent belongs to nothing either, so the beginning of both is gone.
             Named::At(_) if self.overwritten > 0 => self.overwritten += 1,
             _ => self.strays += 1,
         }
+        Entity::None
     }
 
     fn push(&mut self, row: Row) -> u32 {
@@ -321,10 +321,7 @@ impl<'a> Events<'a> {
     }
 
     fn channel(&mut self, record: &Record) -> Entity {
-        let Some(Entity::Operation(row)) = self.parent(record) else {
-            self.stray(record);
-            return Entity::None;
-        };
+        let Some(Entity::Operation(row)) = self.parent(record) else { return self.stray(record) };
         let channel = KernelChannel {
             channel: u32::from(record.channel),
             gpu_start: gpu_time(record.a),
@@ -343,10 +340,7 @@ impl<'a> Events<'a> {
         let operation = match parent {
             Some(Entity::Operation(row)) => Some(row),
             None if is_other || record.parent == 0 => None,
-            _ => {
-                self.stray(record);
-                return Entity::None;
-            }
+            _ => return self.stray(record),
         };
         if let Some(row) = operation {
             self.rows[row as usize].proxies += 1;
@@ -381,14 +375,11 @@ impl<'a> Events<'a> {
     fn step(&mut self, record: &Record) -> Entity {
         match self.parent(record) {
             Some(Entity::Proxy(proxy)) => Entity::Step(self.proxies.begin_step(record, proxy, self.facts)),
-            _ => {
-                self.stray(record);
-                Entity::None
-            }
+            _ => self.stray(record),
         }
     }
 
-    fn change(&mut self, parent: Entity, record: &Record) {
+    fn change(&mut self, parent: Entity, record: &Record) -> Entity {
         let time = self.facts.time(record.time);
         match (parent, record.kind) {
             (Entity::Call(row), Kind::Stop) => self.end_call(row, record),
@@ -406,6 +397,7 @@ impl<'a> Events<'a> {
             (Entity::Profiled(event), _) => self.profiler_events[event as usize].change(record, time),
             _ => {}
         }
+        Entity::None
     }
 
     fn end_call(&mut self, row: u32, record: &Record) {

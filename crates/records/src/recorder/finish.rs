@@ -19,15 +19,10 @@ use crate::tables::{KernelChannel, ProxyOp, RankStatus, Records};
 use nccl_stacks_trace::names::values::KERNEL_CHANNELS;
 use nccl_stacks_trace::time::Ns;
 
-pub(super) fn finish(
-    mut events: Events<'_>,
-    facts: &Facts<'_>,
-    keep: Keep,
-    records: &mut Records,
-    file: &mut RecordFile,
-) {
+pub(super) fn finish(mut events: Events<'_>, keep: Keep, records: &mut Records, file: &mut RecordFile) {
     remark(&events, file);
-    let ahead = ahead(&events, facts);
+    let facts = events.facts;
+    let ahead = ahead(&events);
     for ahead in ahead.iter().filter(|ahead| **ahead != Ns::ZERO) {
         let seconds = ahead.as_f64() / -1e9;
         file.note(format!("A GPU's clock is {seconds:.3} s ahead of the host's. Starts and ends are on the host's."));
@@ -37,7 +32,7 @@ pub(super) fn finish(
         channel.gpu_offset = ahead[gpu(&events.rows[*row as usize], facts)];
     }
     let spans = spans(events.rows.len(), || events.channels.iter().map(|(row, channel)| (*row as usize, channel)));
-    let states = states(&events, facts);
+    let states = states(&events);
     let numbers = numbers(&events.rows, facts);
     let is_last = last_of_each(keep.of_others(), events.rows.iter().map(|row| row.communicator));
     let mut place = vec![None; events.rows.len()];
@@ -123,7 +118,8 @@ fn gpu(row: &Row, facts: &Facts<'_>) -> usize {
 }
 
 /// By GPU: how far the host's clock is ahead of its own; zero if they agree.
-fn ahead(events: &Events<'_>, facts: &Facts<'_>) -> Vec<Ns> {
+fn ahead(events: &Events<'_>) -> Vec<Ns> {
+    let facts = events.facts;
     let mut differences: Vec<Vec<Ns>> = vec![Vec::new(); facts.communicators.len() + 1];
     for (row, channel) in &events.channels {
         let difference = channel.start.zip(channel.gpu_start).map(|(host, gpu)| host - gpu);
@@ -133,7 +129,8 @@ fn ahead(events: &Events<'_>, facts: &Facts<'_>) -> Vec<Ns> {
     differences.into_iter().map(|of| usual(of).filter(is_apart).unwrap_or_default()).collect()
 }
 
-fn states(events: &Events<'_>, facts: &Facts<'_>) -> Vec<State> {
+fn states(events: &Events<'_>) -> Vec<State> {
+    let facts = events.facts;
     let has_channels =
         facts.events().is_some_and(|events| events & KERNEL_CHANNELS != 0) || !events.channels.is_empty();
     let mut states: Vec<State> = events.rows.iter().map(|row| state(row, has_channels, facts)).collect();

@@ -81,7 +81,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     note_losses(&facts, file);
     let mut events = Events::new(&facts, &rings);
     order.into_iter().for_each(|at| events.add(at));
-    finish::finish(events, &facts, *keep, records, file);
+    finish::finish(events, *keep, records, file);
     if facts.overwritten() > 0 {
         let ([calls, events], kept) = (spans, file.records);
         let (began, all) = (Ns(facts.header.start.realtime), kept.saturating_add(facts.overwritten()));
