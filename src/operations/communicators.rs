@@ -81,18 +81,11 @@ impl Communicators {
 }
 
 fn merge(into: &mut Communicator, other: &Communicator) {
-    let fill = |into: &mut Option<String>, other: &Option<String>| {
-        if into.is_none() {
-            into.clone_from(other);
-        }
-    };
-    fill(&mut into.name, &other.name);
-    fill(&mut into.description, &other.description);
-    fill(&mut into.second_hash, &other.second_hash);
     into.size = into.size.or(other.size);
-    if into.ranks.is_none() {
-        into.ranks.clone_from(&other.ranks);
-    }
+    into.ranks = into.ranks.take().or_else(|| other.ranks.clone());
+    into.name = into.name.take().or_else(|| other.name.clone());
+    into.description = into.description.take().or_else(|| other.description.clone());
+    into.second_hash = into.second_hash.take().or_else(|| other.second_hash.clone());
 }
 
 #[cfg(test)]

@@ -191,7 +191,12 @@ mod tests {
 
     /// The kernels of a rank: all-reduces of a size each, at uneven times, in one of two groups by turns.
     fn trace(kernels: usize) -> Operations {
-        let kernel = |at: usize| Operation {
+        let communicators = vec![group(&[0, 1]), group(&[1, 3])];
+        Operations { rows: (0..kernels).map(kernel).collect(), communicators }
+    }
+
+    fn kernel(at: usize) -> Operation {
+        Operation {
             kernel: Some(SliceId(at as u32)),
             rank: Some(RankId(1)),
             communicator: Some(at % 2),
@@ -202,9 +207,7 @@ mod tests {
             end: Some(start(at) + length(at)),
             launched: Some(start(at) - Ns(7_000)),
             ..Operation::default()
-        };
-        let communicators = vec![group(&[0, 1]), group(&[1, 3])];
-        Operations { rows: (0..kernels).map(kernel).collect(), communicators }
+        }
     }
 
     /// A number below `below` without a pattern.
@@ -276,17 +279,8 @@ mod tests {
             let place = at / 3;
             // The ends of the third group are up to 40 microseconds elsewhere.
             let end = start(place) + length(place) + Ns(if at % 3 == 2 { random(at, 40_000) } else { 0 });
-            operations.rows.push(Operation {
-                kernel: Some(SliceId(at as u32)),
-                rank: Some(RankId(1)),
-                communicator: Some(at % 3),
-                collective: Some("all_reduce".into()),
-                in_elements: Some(1024),
-                out_elements: Some(1024),
-                start: Some(end - length(place)),
-                end: Some(end),
-                ..Operation::default()
-            });
+            let (start, end, communicator) = (Some(end - length(place)), Some(end), Some(at % 3));
+            operations.rows.push(Operation { communicator, start, end, launched: None, ..kernel(at) });
         }
         let of = |at: usize| Operation { communicator: Some(0), end: Some(start(at) + length(at)), ..recorded(at) };
         let records = records(40, of);

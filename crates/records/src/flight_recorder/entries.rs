@@ -100,7 +100,12 @@ fn operation(
     let (text, collective) = records.collective(name);
     let peers = peers(title);
     let is_point_to_point = peers.is_some() || entry.get("is_p2p").is_some_and(Value::is_true);
-    let mut operation = Operation {
+    let dtype =
+        |key: &str| entry.get(key).and_then(|types| types.items().next().and_then(Value::text).or(types.text()));
+    let dtype = dtype("input_dtypes").or_else(|| dtype("output_dtypes"));
+    let [in_elements, out_elements] = ["input_sizes", "output_sizes"].map(|key| entry.get(key).and_then(elements));
+    let ranks = group.and_then(|group| group.ranks.as_ref()).map(|ranks| ranks.len() as u64);
+    Operation {
         source: Source::FLIGHT_RECORDER,
         communicator: group.map(|group| group.communicator),
         place: peers.map(|(own, _)| own).or(group.and_then(|group| group.place)),
@@ -118,11 +123,12 @@ fn operation(
             _ => State::Unknown,
         },
         split: if collective == Some(Collective::AllToAll) { Split::Unknown } else { Split::Even },
+        dtype: dtype.map(|dtype| records.text(dtype)),
+        in_elements,
+        out_elements,
+        bytes: collective.and_then(|of| size(of, [in_elements, out_elements], dtype, ranks)),
         ..Operation::default()
-    };
-    let ranks = group.and_then(|group| group.ranks.as_ref()).map(|ranks| ranks.len() as u64);
-    sizes(entry, collective, ranks, &mut operation, records);
-    operation
+    }
 }
 
 /// Milliseconds as time; `None` for what is no time.
@@ -137,35 +143,18 @@ pub(super) fn peers(title: &str) -> Option<(u32, u32)> {
     Some((own.trim().parse().ok()?, peer.trim().parse().ok()?))
 }
 
-fn sizes(
-    entry: Value<'_>,
-    collective: Option<Collective>,
-    ranks: Option<u64>,
-    operation: &mut Operation,
-    records: &mut Records,
-) {
-    let dtype =
-        |key: &str| entry.get(key).and_then(|types| types.items().next().and_then(Value::text).or(types.text()));
-    let dtype = dtype("input_dtypes").or_else(|| dtype("output_dtypes"));
-    operation.dtype = dtype.map(|dtype| records.text(dtype));
-    operation.in_elements = entry.get("input_sizes").and_then(elements);
-    operation.out_elements = entry.get("output_sizes").and_then(elements);
-    let of_type = dtype.and_then(element_bytes);
-    let bytes =
-        |elements: Option<u64>| elements.zip(of_type).map(|(elements, of_type)| elements.saturating_mul(of_type));
-    let (input, output) = (bytes(operation.in_elements), bytes(operation.out_elements));
-    let both = match collective {
+/// The size of a collective in bytes, by the elements that this rank gives and gets; `None` if they, their type or the number of ranks is unknown.
+fn size(of: Collective, elements: [Option<u64>; 2], dtype: Option<&str>, ranks: Option<u64>) -> Option<u64> {
+    let of_type = dtype.and_then(element_bytes)?;
+    let [input, output] = elements.map(|elements| elements.map(|elements| elements.saturating_mul(of_type)));
+    let (input, output) = match of {
         // Only the root has a tensor on the other side.
-        Some(Collective::Gather) => input.map(|input| (input, output.unwrap_or(0))),
-        Some(Collective::Scatter) => output.map(|output| (input.unwrap_or(0), output)),
-        _ => input.zip(output),
+        Collective::Gather => (input?, output.unwrap_or(0)),
+        Collective::Scatter => (input.unwrap_or(0), output?),
+        _ => (input?, output?),
     };
-    operation.bytes = match collective {
-        Some(collective) if ranks.is_some() || collective.is_point_to_point() => {
-            both.map(|(input, output)| collective.size(input, output, ranks.unwrap_or(1)))
-        }
-        _ => None,
-    };
+    let ranks = ranks.or(of.is_point_to_point().then_some(1))?;
+    Some(of.size(input, output, ranks))
 }
 
 /// How many elements the tensors of these shapes have together: `[[4096, 1, 5120]]`. `None` without tensors.

@@ -26,14 +26,12 @@ const ROWS: usize = 32;
 const AROUND: usize = 2;
 
 /// The letters of the groups in the matrix, which has as many columns at most.
-const LETTERS: [&str; 26] = [
-    "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "M", "N", "O", "P", "Q", "R", "S", "T", "U", "V", "W",
-    "X", "Y", "Z",
-];
+const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /// The letter of a group by its row: A to Z, then AA, AB and so on.
 fn letter_of(row: usize) -> String {
-    let last = LETTERS[row % LETTERS.len()];
+    let last = row % LETTERS.len();
+    let last = &LETTERS[last..=last];
     match row / LETTERS.len() {
         0 => last.to_owned(),
         before => format!("{}{last}", letter_of(before - 1)),
@@ -272,7 +270,8 @@ impl Page<'_> {
         let by_rank = |row: &MatrixRow| row.cells.iter().map(|cell| (cell.rank, word(cell))).collect();
         let words: Vec<BTreeMap<u32, String>> = groups.iter().map(by_rank).collect();
         let word = |rank: u32, group: usize| words[group].get(&rank).cloned().unwrap_or_default();
-        let table = Table::matrix("rank", &shown, &LETTERS[..groups.len()], word);
+        let letters: Vec<&str> = (0..groups.len()).map(|at| &LETTERS[at..=at]).collect();
+        let table = Table::matrix("rank", &shown, &letters, word);
         writeln!(out, "\n{}", table.text(None).trim_end())?;
         let left = [(all.len() - groups.len(), "group"), (members.len() - shown.len(), "rank")];
         let left: Vec<String> = left

@@ -93,20 +93,14 @@ pub(crate) fn hung(report: &HangReport) -> String {
             let all: Vec<String> = report.circle_processes.iter().map(words::process).collect();
             return format!("The job hangs because these wait for each other: {}.", all.join("; "));
         }
-        return match &report.circle[..] {
-            [] => "The job hangs, and the records do not show on which rank.".to_owned(),
-            circle => match report
-                .hung
-                .iter()
-                .filter(|group| group.evidence.iter().any(|of| of.kind == EvidenceKind::HoldsUp))
-                .count()
-            {
-                0 => format!("The job hangs because {} wait for each other.", ranks(circle)),
-                n => format!(
-                    "The job hangs, most likely because {} wait for each other: they call {n} groups in different orders.",
-                    ranks(circle)
-                ),
-            },
+        let holds_up = |group: &&HungGroup| group.evidence.iter().any(|of| of.kind == EvidenceKind::HoldsUp);
+        return match (&report.circle[..], report.hung.iter().filter(holds_up).count()) {
+            ([], _) => "The job hangs, and the records do not show on which rank.".to_owned(),
+            (circle, 0) => format!("The job hangs because {} wait for each other.", ranks(circle)),
+            (circle, n) => format!(
+                "The job hangs, most likely because {} wait for each other: they call {n} groups in different orders.",
+                ranks(circle)
+            ),
         };
     };
     if let Some(none) = without_records(report) {
