@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::steady::Steady;
-use crate::operation::{Communicator, Operation};
 use crate::operations::communicators::Communicators;
 use crate::records::Records;
 use crate::time::Ns;
@@ -154,9 +153,16 @@ pub(super) fn pairs(records: &Records, communicators: &Communicators) -> Vec<Pai
         }
     }
     for operation in &records.operations {
-        let communicator = records.communicator_of(operation);
-        if let Some((rank, peer, is_send, bytes)) = point_to_point(operation, communicator) {
-            add(communicators.of_operation(operation), (rank, peer), is_send, "call", bytes);
+        let is_send = match operation.collective.as_deref() {
+            Some("send") => true,
+            Some("recv") => false,
+            _ => continue,
+        };
+        let peer = operation.peer.and_then(|peer| u32::try_from(peer).ok());
+        if let (Some(group), Some(rank), Some(peer), Some(bytes)) =
+            (communicators.of_operation(operation), operation.place_or_rank(), peer, operation.bytes)
+        {
+            add(Some(group), (rank, peer), is_send, "call", bytes);
         }
     }
     // If both ends recorded, the larger value counts: a ring buffer may have lost events of one end.
@@ -165,17 +171,6 @@ pub(super) fn pairs(records: &Records, communicators: &Communicators) -> Vec<Pai
         PairRow { communicator: communicators.title(group), from, to, bytes, by }
     };
     cells.into_iter().map(row).collect()
-}
-
-/// The rank, the peer, whether it sends, and the bytes of a send or receive in NCCL's own records.
-fn point_to_point(operation: &Operation, communicator: Option<&Communicator>) -> Option<(u32, u32, bool, u64)> {
-    let is_send = match operation.collective.as_deref()? {
-        "send" => true,
-        "recv" => false,
-        _ => return None,
-    };
-    communicator?;
-    Some((operation.place_or_rank()?, u32::try_from(operation.peer?).ok()?, is_send, operation.bytes?))
 }
 
 #[cfg(test)]

@@ -51,7 +51,11 @@ pub fn files(records: &Records) -> (Vec<Converted>, Coverage) {
     let has_several = by_communicator.len() > 1;
     let mut files = Vec::new();
     for (key, ranks) in by_communicator {
-        let folder = if has_several { key.folder() } else { String::new() };
+        let folder = match key {
+            _ if !has_several => String::new(),
+            Key::Hash(hash) => format!("{hash:#x}"),
+            Key::Position(at) => format!("communicator_{at}"),
+        };
         let neighbours = Neighbours::find(&ranks);
         let collectives = || ranks.values().flat_map(BTreeMap::values).flatten().filter(|part| part.side.is_none());
         let are_numbered = collectives().all(|part| number(part.row).is_some());
@@ -67,15 +71,6 @@ pub fn files(records: &Records) -> (Vec<Converted>, Coverage) {
 enum Key {
     Hash(u64),
     Position(usize),
-}
-
-impl Key {
-    fn folder(self) -> String {
-        match self {
-            Key::Hash(hash) => format!("{hash:#x}"),
-            Key::Position(at) => format!("communicator_{at}"),
-        }
-    }
 }
 
 /// Proxy operations by rank, then by operation, channel, and side of a send or receive.

@@ -3,6 +3,7 @@
 //! The group hash is Megatrace's own if a recording or a Megatrace log has it, including 0 for split groups. Otherwise it is NCCL's: also equal on
 //! all ranks, as analyses of these logs need it, but another number. Calls are numbered per stream as in Megatrace; calls from a log keep theirs.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 pub use nccl_stacks_recorder_text::megatrace::Form;
@@ -41,16 +42,10 @@ pub fn logs(records: &Records, form: Form) -> (Vec<Converted>, Coverage) {
 
 /// The source of each rank. Several may have recorded the same calls; the one with the most is used.
 fn sources(usable: impl Iterator<Item = (u32, Source)>) -> BTreeMap<u32, Source> {
-    let mut counts: BTreeMap<(u32, Source), u64> = BTreeMap::new();
-    usable.for_each(|of| *counts.entry(of).or_default() += 1);
-    let mut best: BTreeMap<u32, (u64, Source)> = BTreeMap::new();
-    for ((rank, source), count) in counts {
-        let known = best.entry(rank).or_insert((count, source));
-        if known.0 < count {
-            *known = (count, source);
-        }
-    }
-    best.into_iter().map(|(rank, (_, source))| (rank, source)).collect()
+    let mut counts: BTreeMap<u32, BTreeMap<Source, u64>> = BTreeMap::new();
+    usable.for_each(|(rank, source)| *counts.entry(rank).or_default().entry(source).or_default() += 1);
+    let most = |of: BTreeMap<Source, u64>| of.into_iter().max_by_key(|(source, count)| (*count, Reverse(*source)));
+    counts.into_iter().filter_map(|(rank, of)| Some((rank, most(of)?.0))).collect()
 }
 
 /// An operation, and its line without what depends on the rank and on the lines before it.

@@ -64,12 +64,8 @@ impl Layout {
         Some(Layout { tensor: number(size)?, pipeline: number(world / stage)?, data: number(stage / size)? })
     }
 
-    fn stage_ranks(&self) -> u32 {
-        (self.tensor * self.data).max(1)
-    }
-
     pub fn stage_of(&self, rank: u32) -> u32 {
-        rank / self.stage_ranks()
+        rank / (self.tensor * self.data).max(1)
     }
 
     /// Whether ranks have the same part of the model: the stage, and the place in the tensor parallel group.

@@ -574,9 +574,10 @@ impl Log {
         }
         for Kept { call, op_count, root, stream } in self.comms.iter().flat_map(|comm| &comm.kept) {
             let operation = operation(call, records);
+            let has_peer = |of: &Collective| of.has_root() || matches!(of, Collective::Send | Collective::Recv);
             records.push(Operation {
                 sequence: i64::try_from(*op_count).ok(),
-                peer: functions[call.function as usize].1.filter(|of| *root >= 0 && has_peer(*of)).map(|_| *root),
+                peer: functions[call.function as usize].1.filter(|of| *root >= 0 && has_peer(of)).map(|_| *root),
                 stream_handle: *stream,
                 ..operation
             });
@@ -618,11 +619,6 @@ fn host_and_pid(process: &str) -> (Option<String>, Option<i64>) {
     let is_of_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_');
     let name = host.rsplit(|letter| !is_of_name(letter)).next().filter(|name| !name.is_empty());
     (Some(name.unwrap_or(host).to_owned()), pid.parse().ok())
-}
-
-fn has_peer(collective: Collective) -> bool {
-    use Collective::{Broadcast, Gather, Recv, Reduce, Scatter, Send};
-    matches!(collective, Send | Recv | Broadcast | Reduce | Gather | Scatter)
 }
 
 fn name_of(text: &[u8], of_number: fn(u64) -> Option<&'static str>) -> Cow<'_, str> {

@@ -128,7 +128,7 @@ fn list_of_ranks(value: Value<'_>) -> Option<Vec<u32>> {
 
 /// What the dump says of each group beside its operations: that this rank is in it, and the numbers of `pg_status`.
 pub(super) fn statuses(groups: &Groups<'_>, reading: &mut Reading<'_>) {
-    let Groups { root, rank, .. } = *groups;
+    let Groups { root, entries, rank, .. } = *groups;
     let status = root.get("pg_status");
     let ids = ids(status, groups);
     let mut by_id: HashMap<i64, Value<'_>> = HashMap::new();

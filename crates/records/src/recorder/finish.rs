@@ -20,7 +20,13 @@ use nccl_stacks_trace::names::values::KERNEL_CHANNELS;
 use nccl_stacks_trace::time::Ns;
 
 pub(super) fn finish(mut events: Events<'_>, keep: Keep, records: &mut Records, file: &mut RecordFile) {
-    remark(&events, file);
+    for (what, count) in [
+        ("records whose beginning the ring has overwritten", events.overwritten),
+        ("records that belong to none that is in the file", events.strays),
+        ("stops of channels that no kernel can have", events.unsound),
+    ] {
+        file.skip_several(what, count, Some(RINGS_AT as u64));
+    }
     let facts = events.facts;
     let ahead = ahead(&events);
     for ahead in ahead.iter().filter(|ahead| **ahead != Ns::ZERO) {
@@ -76,15 +82,6 @@ pub(super) fn finish(mut events: Events<'_>, keep: Keep, records: &mut Records, 
     records.proxy_steps.extend(events.proxies.steps(&place_of_proxy));
     let lacks_ends = facts.lacks_records() || events.rings.lacks_end;
     push_status(facts, &reached, lacks_ends, failed_calls, records);
-}
-
-fn remark(events: &Events<'_>, file: &mut RecordFile) {
-    let skipped = [
-        ("records whose beginning the ring has overwritten", events.overwritten),
-        ("records that belong to none that is in the file", events.strays),
-        ("stops of channels that no kernel can have", events.unsound),
-    ];
-    skipped.into_iter().for_each(|(what, count)| file.skip_several(what, count, Some(RINGS_AT as u64)));
 }
 
 fn operation(row: Row, known: Option<&Known>, facts: &Facts<'_>) -> Operation {

@@ -18,7 +18,6 @@ const SLOTS: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
-    None,
     At(usize),
     /// A record that its ring has overwritten.
     Overwritten,
@@ -65,7 +64,9 @@ impl Rings {
         if length < sizes.at(RINGS) {
             let missing = missing(length, facts);
             rings.lacks_end = missing > 0;
-            cut_off(length, missing, sizes, file);
+            file.lose("records in a part of the file that is missing", missing, Some(length), None);
+            let (here, all) = (length.saturating_sub(RINGS_AT as u64), sizes.at(RINGS) - RINGS_AT as u64);
+            file.note(format!("It is cut off: {here} of the {all} bytes of its rings are here."));
         }
         Ok(rings)
     }
@@ -107,7 +108,7 @@ impl Rings {
     }
 
     pub(super) fn named(&self, number: u64) -> Named {
-        let Some(handle) = Handle::from_number(number) else { return Named::None };
+        let Some(handle) = Handle::from_number(number) else { return Named::Unknown };
         let (ring, position) = (handle.ring(), handle.position());
         let begin = self.begins[ring];
         let of_ring = &self.all[begin..self.begins[ring + 1]];
@@ -159,13 +160,4 @@ fn missing(length: u64, facts: &Facts<'_>) -> u64 {
         facts.header.used(ring).saturating_sub(here)
     };
     (0..RINGS).map(of_ring).fold(0, u64::saturating_add)
-}
-
-fn cut_off(length: u64, missing: u64, sizes: RingSizes, file: &mut RecordFile) {
-    file.lose("records in a part of the file that is missing", missing, Some(length), None);
-    file.note(format!(
-        "It is cut off: {} of the {} bytes of its rings are here.",
-        length.saturating_sub(RINGS_AT as u64),
-        sizes.at(RINGS) - RINGS_AT as u64
-    ));
 }

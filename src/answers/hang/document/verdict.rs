@@ -48,7 +48,7 @@ pub(crate) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
         ),
         _ => format!("No hang: in {} no rank waits for another.", groups(report)),
     };
-    let judged = match first_difference(report) {
+    let judged = match report.differing.first().and_then(words::difference) {
         Some(difference) if !judged.contains(&difference) => format!("{judged} {difference}"),
         _ => judged,
     };
@@ -254,11 +254,6 @@ fn standstill(report: &HangReport) -> String {
     )
 }
 
-/// What ranks called differently, in the first group.
-fn first_difference(report: &HangReport) -> Option<String> {
-    words::difference(report.differing.first()?)
-}
-
 /// `Rank 2 failed: torch.OutOfMemoryError: CUDA out of memory.` Ranks that failed alike are named together.
 fn failed(report: &HangReport) -> Option<String> {
     let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
@@ -289,7 +284,7 @@ fn timed_out(report: &HangReport) -> String {
 
 /// Calls that differ, where nothing shows whether they have ended.
 fn differing(report: &HangReport) -> String {
-    let difference = first_difference(report).unwrap_or_default();
+    let difference = report.differing.first().and_then(words::difference).unwrap_or_default();
     let records =
         if report.sources.is_empty() { String::new() } else { format!(" ({})", report.sources.join(" and ")) };
     format!(

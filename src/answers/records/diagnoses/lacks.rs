@@ -42,16 +42,13 @@ fn bandwidths(report: &RecordsReport) -> Option<Finding> {
     Some(problem(FindingKind::BandwidthsDiffer, "Bandwidths differ", what, [], Some(advice)))
 }
 
-/// Whether NCCL numbers such operations without gaps: point-to-point operations have no number.
-fn is_numbered(operation: &Operation) -> bool {
-    operation.counts == Counts::Function && !operation.is_point_to_point()
-}
-
 /// Numbers between those of a rank's recorded operations that are missing.
 fn gaps(records: &Records, communicators: &Communicators) -> Vec<Finding> {
     type Key<'r> = (Source, Option<usize>, Option<u32>, &'r str);
     let mut numbers: BTreeMap<Key<'_>, BTreeSet<i64>> = BTreeMap::new();
-    for operation in records.operations.iter().filter(|operation| is_numbered(operation)) {
+    // NCCL numbers these without gaps; sends and receives have no number.
+    let is_numbered = |of: &&Operation| of.counts == Counts::Function && !of.is_point_to_point();
+    for operation in records.operations.iter().filter(is_numbered) {
         let (Some(collective), Some(sequence)) = (operation.collective.as_deref(), operation.sequence) else {
             continue;
         };

@@ -45,12 +45,7 @@ pub(crate) fn diagnoses(report: &RecordsReport) -> impl Iterator<Item = &Finding
 
 /// Whether the verdict includes a diagnosis: the first one, and failures, on which everything else depends.
 pub(crate) fn is_in_verdict((at, diagnosis): &(usize, &Finding)) -> bool {
-    *at == 0 || is_failure(diagnosis)
-}
-
-/// Whether NCCL calls failed, or processes could not record.
-fn is_failure(diagnosis: &Finding) -> bool {
-    matches!(diagnosis.kind, FindingKind::FailedCalls | FindingKind::NotRecorded)
+    *at == 0 || matches!(diagnosis.kind, FindingKind::FailedCalls | FindingKind::NotRecorded)
 }
 
 /// What could not be used: `Left out: 137 records that newer ones have overwritten.`
