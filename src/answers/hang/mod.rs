@@ -242,11 +242,12 @@ pub struct OpenGroup {
 }
 
 /// The kind of a fact that the records prove.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceKind {
     /// The ranks enqueued nothing after `last`; the peers wait in `sequence`.
+    #[default]
     NeverEnqueued,
     /// The rank alone waits in `sequence`, or made `here` calls. The peers are several, wait in nothing, and enqueued nothing after `last`, or made `there` calls.
     Ahead,
@@ -309,7 +310,7 @@ impl EvidenceKind {
 }
 
 /// A fact that the records prove.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// The kind.
@@ -336,17 +337,7 @@ pub struct Evidence {
 impl Evidence {
     /// Evidence that consists only of ranks.
     fn new(kind: EvidenceKind, ranks: Vec<u32>, peers: Vec<u32>) -> Self {
-        Evidence {
-            kind,
-            ranks,
-            peers,
-            collective: None,
-            sequence: None,
-            last: None,
-            here: None,
-            there: None,
-            during_ns: None,
-        }
+        Evidence { kind, ranks, peers, ..Evidence::default() }
     }
 }
 

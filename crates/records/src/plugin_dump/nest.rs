@@ -60,9 +60,9 @@ pub(super) struct Dump<'r> {
     api: Option<Api>,
     /// The collective, send or receive that is open: its position.
     operation: Option<usize>,
-    /// The proxy operation that was the last to begin within it.
-    proxy: Option<Proxy>,
-    /// The step to which phases and messages belong: the plugin's number, and its position.
+    /// The proxy operation that was the last to begin within it: the plugin's number, and its position.
+    proxy: Option<(i64, usize)>,
+    /// The step to which phases and messages belong, in the same way.
     step: Option<(i64, usize)>,
 }
 
@@ -72,12 +72,6 @@ struct Api {
     /// Whether the begin is where the call before ended, because it was recorded as 0.
     is_bound: bool,
     operation: Option<usize>,
-}
-
-struct Proxy {
-    id: i64,
-    is_send: bool,
-    at: usize,
 }
 
 impl<'r> Dump<'r> {
@@ -302,15 +296,15 @@ impl<'r> Dump<'r> {
         let Some((channel, peer)) = event.small("Channel").zip(peer) else { return false };
         let (records, operation) = (&mut *self.records, self.operation);
         // Its progress follows its schedule.
-        let is_same = |before: &&Proxy| {
-            let row = &records.proxy_ops[before.at];
-            (before.id, before.is_send) == (event.id, *is_send)
-                && (row.channel, row.peer, row.operation) == (channel, peer, operation)
+        let is_same = |(id, at): &(i64, usize)| {
+            let row = &records.proxy_ops[*at];
+            *id == event.id
+                && (row.is_send, row.channel, row.peer, row.operation) == (*is_send, channel, peer, operation)
                 && row.start.is_none()
         };
         let may_follow = *phase == Phase::Running && self.open[Category::Proxy as usize].is_none();
-        let at = match self.proxy.as_ref().filter(|_| may_follow).filter(is_same) {
-            Some(before) => before.at,
+        let at = match self.proxy.filter(|before| may_follow && is_same(before)) {
+            Some((_, at)) => at,
             None => {
                 records.proxy_ops.push(ProxyOp {
                     operation,
@@ -331,19 +325,19 @@ impl<'r> Dump<'r> {
             Phase::Queued => row.queued = event.time,
             Phase::Running => row.start = event.time,
         }
-        (self.proxy, self.step) = (Some(Proxy { id: event.id, is_send: *is_send, at }), None);
+        (self.proxy, self.step) = (Some((event.id, at)), None);
         true
     }
 
     fn end_proxy(&mut self, open: &Open, end: Option<Ns>) {
         let is_running = PROXIES.iter().any(|(name, phase, _)| *name == open.name && *phase == Phase::Running);
-        if let Some(proxy) = self.proxy.as_ref().filter(|_| is_running) {
-            self.records.proxy_ops[proxy.at].end = end.filter(|end| Some(*end) >= open.begin);
+        if let Some((_, at)) = self.proxy.filter(|_| is_running) {
+            self.records.proxy_ops[at].end = end.filter(|end| Some(*end) >= open.begin);
         }
     }
 
     fn begin_phase(&mut self, event: &Event) -> bool {
-        let Some(proxy_op) = self.proxy.as_ref().map(|proxy| proxy.at) else { return false };
+        let Some((_, proxy_op)) = self.proxy else { return false };
         let (steps, step) = (&mut self.records.proxy_steps, event.small("Step").unwrap_or(0));
         if !self.step.is_some_and(|(id, at)| id == event.id && steps[at].step == step) {
             self.step = Some((event.id, steps.len()));
