@@ -63,16 +63,29 @@ impl Nearness {
     /// The clear groups, however few, which may be chance.
     pub(crate) fn clear(items: usize, mut distance: impl FnMut(usize, usize) -> f64) -> Self {
         let mut rows = vec![0.0; items * items];
-        let mut pairs = Vec::with_capacity(items * items.saturating_sub(1) / 2);
         for a in 0..items {
             for b in a + 1..items {
                 let of_pair = distance(a, b);
                 let of_pair = if of_pair.is_nan() { f64::INFINITY } else { of_pair.max(0.0) };
                 (rows[a * items + b], rows[b * items + a]) = (of_pair, of_pair);
-                pairs.push((of_pair, a, b));
             }
         }
-        Nearness::of_pairs(items, pairs, usize::MAX, |a, b| rows[a * items + b])
+        let between = |a: usize, b: usize| rows[a * items + b];
+        // The shortest connections that join all items (Prim): other pairs are in one cluster before it is their turn.
+        let mut nearest: Vec<(f64, usize)> = (0..items).map(|item| (between(0, item), 0)).collect();
+        let mut left: Vec<usize> = (1..items).collect();
+        let mut tree = Vec::with_capacity(left.len());
+        while let Some(at) = (0..left.len()).min_by(|a, b| nearest[left[*a]].0.total_cmp(&nearest[left[*b]].0)) {
+            let item = left.swap_remove(at);
+            tree.push((nearest[item].0, nearest[item].1, item));
+            for other in &left {
+                let distance = between(item, *other);
+                if distance < nearest[*other].0 {
+                    nearest[*other] = (distance, item);
+                }
+            }
+        }
+        Nearness::of_pairs(items, tree, usize::MAX, between)
     }
 
     /// The same by the distances of some pairs, which connect all items: those that may be near, and for each item some to others. The least
