@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use nccl_stacks::Ns;
 use nccl_stacks::answers::ranks::data::Compared;
+use nccl_stacks::answers::ranks::job::Matched;
 use nccl_stacks::answers::ranks::waiting::{Measured, by_lengths, measure};
 use nccl_stacks::operations::clocks::Clocks;
 
@@ -146,16 +147,16 @@ fn param(shared: &Path) -> Vec<PathBuf> {
 }
 
 /// The library's answer at each collective, those of a start on the lowest rank in order.
-fn of_library(compared: &Compared, how: impl Fn(&Compared, usize, usize) -> Measured) -> Vec<Event> {
+fn of_library(compared: &Compared, how: impl Fn(Matched<'_>) -> Measured) -> Vec<Event> {
     let ranks = compared.job.ranks.len();
     let mut found = Vec::new();
-    for (number, group) in compared.matches.groups.iter().enumerate() {
-        for (at, collective) in group.collectives.iter().enumerate() {
-            let measured = how(compared, number, at);
+    for group in &compared.matches.groups {
+        for of in compared.job.collectives(group) {
+            let measured = how(of);
             let mut waited = vec![0; ranks];
-            measured.waits.iter().for_each(|(member, wait)| waited[group.members[*member]] = wait.0);
-            let last = group.members[measured.last];
-            let first = compared.job.row(group, collective, 0).unwrap().start;
+            measured.waits.iter().for_each(|(member, wait)| waited[of.rank(*member)] = wait.0);
+            let last = of.rank(measured.last);
+            let first = of.row(0).unwrap().start;
             let is_late = measured.late.is_some();
             found.push((first, Event { waited, last, is_late }));
         }
@@ -197,10 +198,7 @@ fn all_agree(paths: &[PathBuf]) -> (Vec<Vec<Kernel>>, Vec<i64>) {
     assert_eq!(said("late_count"), of_lengths.late.iter().map(|count| *count as i64).collect::<Vec<_>>());
 
     let mut compared = crate::ranks::real::compared(paths);
-    let library = of_library(&compared, |compared, group, collective| {
-        let group = &compared.matches.groups[group];
-        by_lengths(&compared.job, group, &group.collectives[collective]).unwrap()
-    });
+    let library = of_library(&compared, |of| by_lengths(of).unwrap());
     assert_eq!(library, lengths);
     let ranks = paths.len() as i64;
     // None, those found, and such with which kernels would end before others start. By day every second of them.
@@ -210,10 +208,7 @@ fn all_agree(paths: &[PathBuf]) -> (Vec<Vec<Kernel>>, Vec<i64>) {
         let clocks: Vec<Ns> = offsets.iter().copied().map(Ns).collect();
         compared = compared.with_clocks(Clocks::given(&clocks));
         let events = by_clocks(&offsets);
-        let library = of_library(&compared, |compared, group, collective| {
-            let group = &compared.matches.groups[group];
-            measure(&compared.job, &compared.clocks, group, &group.collectives[collective]).unwrap()
-        });
+        let library = of_library(&compared, |of| measure(of, &compared.clocks).unwrap());
         assert_eq!(library, events, "{offsets:?}");
         let (report, expected) = (compared.report(), sums(&events, true));
         for (at, rank) in report.ranks.iter().enumerate() {

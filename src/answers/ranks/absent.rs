@@ -9,10 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
-use super::job::Job;
-use super::reduction::Row;
+use super::job::{Job, Matched};
 use crate::operations::clocks::Clocks;
-use crate::operations::matching::{MatchedCollective, MatchedGroup, Matches};
+use crate::operations::matching::{MatchedGroup, Matches};
 use crate::replay::job::JobGraph;
 use crate::replay::question::Bound;
 use crate::replay::rank::{NodeKind, RankGraph, RankNode};
@@ -53,32 +52,32 @@ impl WaitsForAbsent {
         }
         let mut found = WaitsForAbsent { rows: vec![BTreeMap::new(); job.ranks.len()], ..WaitsForAbsent::default() };
         let mut minorities: BTreeSet<u32> = BTreeSet::new();
-        let mut transfers: HashMap<Like, Vec<(Ns, &MatchedGroup, &MatchedCollective)>, FixedState> = HashMap::default();
+        let mut transfers: HashMap<Like, Vec<(Ns, Matched<'_>)>, FixedState> = HashMap::default();
         for (group, absent) in matches.groups.iter().zip(absent) {
             let all = group.members.len() + absent.len();
             if !absent.is_empty() && group.members.len() * 2 <= all {
                 minorities.extend(group.members.iter().map(|member| job.ranks[*member]));
             }
-            for collective in group.collectives.iter().filter(|of| of.fault.is_none()) {
-                let Some((first, row)) = job.counted_rows(group, collective).next() else { continue };
-                let kind = job.reductions[group.members[first]].kind(row);
-                let kernel = job.reductions[group.members[first]].text(kind.kernel).to_owned();
-                let like = (kernel, kind.bytes, all);
-                transfers.entry(like).or_default().push((transfer(job, clocks, group, collective), group, collective));
+            for of in job.collectives(group).filter(|of| of.collective.fault.is_none()) {
+                let Some((first, row)) = of.counted_rows().next() else { continue };
+                let reduction = &job.reductions[of.rank(first)];
+                let kind = reduction.kind(row);
+                let like = (reduction.text(kind.kernel).to_owned(), kind.bytes, all);
+                transfers.entry(like).or_default().push((transfer(of, clocks), of));
             }
         }
         for ((.., all), of) in transfers {
-            let least = of.iter().map(|(transfer, ..)| *transfer).min().unwrap_or_default();
+            let least = of.iter().map(|(transfer, _)| *transfer).min().unwrap_or_default();
             let most = (least + LONGER).max(Ns((TIMES * least.as_f64()) as i64));
-            for (transfer, group, collective) in of {
-                if collective.present() == all {
+            for (transfer, of) in of {
+                if of.collective.present() == all {
                     continue;
                 }
                 let waited = (transfer - most).max(Ns::ZERO);
                 found.collectives += u64::from(waited > Ns::ZERO);
-                for member in job.counted_rows(group, collective).map(|(member, _)| member) {
-                    let (Some(row), rank) = (collective.rows[member], group.members[member]) else { continue };
-                    found.rows[rank].insert(row, waited);
+                for (member, _) in of.counted_rows() {
+                    let Some(row) = of.collective.rows[member] else { continue };
+                    found.rows[of.rank(member)].insert(row, waited);
                     found.waited_ns += waited;
                 }
             }
@@ -120,16 +119,14 @@ fn absent(job: &Job, group: &MatchedGroup) -> Vec<u32> {
 }
 
 /// From the last start to the first end of the ranks here; of a single rank, or without clocks, the shortest kernel.
-fn transfer(job: &Job, clocks: &Clocks, group: &MatchedGroup, collective: &MatchedCollective) -> Ns {
-    let rows = || job.counted_rows(group, collective);
+fn transfer(of: Matched<'_>, clocks: &Clocks) -> Ns {
+    let rows = || of.counted_rows().map(|(member, row)| (of.rank(member), row));
     let shortest = rows().map(|(_, row)| row.dur).min().unwrap_or_default();
-    let first = rows().next().map_or(0, |(member, _)| group.members[member]);
-    if !rows().all(|(member, _)| group.members[member] == first || clocks.are_comparable(first, group.members[member]))
-    {
+    let first = rows().next().map_or(0, |(rank, _)| rank);
+    if !rows().all(|(rank, _)| rank == first || clocks.are_comparable(first, rank)) {
         return shortest;
     }
-    let aligned = |member: usize, time: Ns| clocks.ranks[group.members[member]].aligned(time);
-    let last_start = rows().map(|(member, row)| aligned(member, row.start)).max();
-    let first_end = rows().map(|(member, row): (usize, &Row)| aligned(member, row.end())).min();
+    let last_start = rows().map(|(rank, row)| clocks.ranks[rank].aligned(row.start)).max();
+    let first_end = rows().map(|(rank, row)| clocks.ranks[rank].aligned(row.end())).min();
     last_start.zip(first_end).map_or(shortest, |(start, end)| (end - start).max(Ns::ZERO).min(shortest))
 }

@@ -7,9 +7,9 @@
 //! with that rank, in any group; a lost kernel is followed by others. What they did from then on is outside, and so is what other ranks did
 //! with them from then on. This needs no clocks, which `--clock none` does not compare. The beginning is the same in the other direction.
 
-use super::job::Job;
+use super::job::{Job, Matched};
 use super::reduction::Row;
-use crate::operations::matching::{MatchedCollective, MatchedGroup, Matches};
+use crate::operations::matching::{MatchedGroup, Matches};
 use crate::time::{Ns, Window};
 
 /// By rank, in the order of [`Job::ranks`]: from when to when its collectives have to start, on its own clock.
@@ -34,7 +34,7 @@ impl<'a> Side<'a> {
     /// By rank: when its first collective outside of the common span starts; the end of time if there is none.
     fn outside(&self) -> Vec<i64> {
         let mut outside = vec![i64::MAX; self.job.ranks.len()];
-        let mut groups: Vec<Vec<(&MatchedGroup, usize)>> = vec![Vec::new(); self.job.ranks.len()];
+        let mut groups: Vec<Vec<(&'a MatchedGroup, usize)>> = vec![Vec::new(); self.job.ranks.len()];
         for group in &self.matches.groups {
             group.members.iter().enumerate().for_each(|(member, rank)| groups[*rank].push((group, member)));
         }
@@ -45,15 +45,15 @@ impl<'a> Side<'a> {
                 continue;
             }
             let reached = self.reached(&own);
-            for ((group, _), after) in own.into_iter().zip(after) {
-                let is_after = |collective: &&MatchedCollective| {
-                    let others = self.starts(group, collective);
-                    let known: Vec<bool> = others.filter_map(|(rank, start)| Some(start > reached[rank]?)).collect();
+            for after in after {
+                let is_after = |of: &Matched<'a>| {
+                    let known: Vec<bool> =
+                        self.starts(*of).filter_map(|(rank, start)| Some(start > reached[rank]?)).collect();
                     !known.is_empty() && known.into_iter().all(|is_after| is_after)
                 };
                 // The first decides: those after it are later still.
                 let first = after.into_iter().find(is_after);
-                for (rank, start) in first.into_iter().flat_map(|collective| self.starts(group, collective)) {
+                for (rank, start) in first.into_iter().flat_map(|of| self.starts(of)) {
                     outside[rank] = outside[rank].min(start);
                 }
             }
@@ -63,16 +63,15 @@ impl<'a> Side<'a> {
     }
 
     /// By other rank: when it started the last collective that it has in common with a rank, whose groups these are.
-    fn reached(&self, own: &[(&MatchedGroup, usize)]) -> Vec<Option<i64>> {
+    fn reached(&self, own: &[(&'a MatchedGroup, usize)]) -> Vec<Option<i64>> {
         let mut reached: Vec<Option<i64>> = vec![None; self.job.ranks.len()];
         for (group, member) in own {
-            let has =
-                |collective: &&MatchedCollective| collective.rows[*member].is_some() && collective.fault.is_none();
+            let has = |of: &Matched<'_>| of.collective.rows[*member].is_some() && of.collective.fault.is_none();
             let last = match self.sign {
-                1 => group.collectives.iter().rev().find(has),
-                _ => group.collectives.iter().find(has),
+                1 => self.job.collectives(group).rev().find(has),
+                _ => self.job.collectives(group).find(has),
             };
-            for (rank, start) in last.into_iter().flat_map(|collective| self.starts(group, collective)) {
+            for (rank, start) in last.into_iter().flat_map(|of| self.starts(of)) {
                 reached[rank] = reached[rank].max(Some(start));
             }
         }
@@ -80,13 +79,13 @@ impl<'a> Side<'a> {
     }
 
     /// The collectives of a group after the last that a member has, the nearest first.
-    fn after(&self, group: &'a MatchedGroup, member: usize) -> Vec<&'a MatchedCollective> {
-        let lacks = |collective: &&MatchedCollective| collective.rows[member].is_none();
-        let mut after: Vec<&MatchedCollective> = match self.sign {
-            1 => group.collectives.iter().rev().take_while(lacks).collect(),
-            _ => group.collectives.iter().take_while(lacks).collect(),
+    fn after(&self, group: &'a MatchedGroup, member: usize) -> Vec<Matched<'a>> {
+        let lacks = |of: &Matched<'_>| of.collective.rows[member].is_none();
+        let mut after: Vec<Matched<'_>> = match self.sign {
+            1 => self.job.collectives(group).rev().take_while(lacks).collect(),
+            _ => self.job.collectives(group).take_while(lacks).collect(),
         };
-        after.retain(|collective| collective.fault.is_none());
+        after.retain(|of| of.collective.fault.is_none());
         after.reverse();
         after
     }
@@ -95,9 +94,9 @@ impl<'a> Side<'a> {
     fn propagate(&self, outside: &mut [i64]) {
         let mut has_changed = outside.iter().any(|time| *time < i64::MAX);
         while std::mem::take(&mut has_changed) {
-            for (group, collective) in self.collectives() {
-                if self.starts(group, collective).any(|(rank, start)| start >= outside[rank]) {
-                    for (rank, start) in self.starts(group, collective) {
+            for of in self.collectives() {
+                if self.starts(of).any(|(rank, start)| start >= outside[rank]) {
+                    for (rank, start) in self.starts(of) {
                         has_changed |= start < outside[rank];
                         outside[rank] = outside[rank].min(start);
                     }
@@ -107,14 +106,13 @@ impl<'a> Side<'a> {
     }
 
     /// The collectives that several ranks have.
-    fn collectives(&self) -> impl Iterator<Item = (&'a MatchedGroup, &'a MatchedCollective)> + use<'a> {
-        let of_group = |group: &'a MatchedGroup| group.collectives.iter().map(move |collective| (group, collective));
-        let all = self.matches.groups.iter().flat_map(of_group);
-        all.filter(|(_, collective)| collective.fault.is_none() && collective.present() > 1)
+    fn collectives(&self) -> impl Iterator<Item = Matched<'a>> {
+        let all = self.matches.groups.iter().flat_map(|group| self.job.collectives(group));
+        all.filter(|of| of.collective.fault.is_none() && of.collective.present() > 1)
     }
 
     /// The ranks that have a collective, with the times of their starts.
-    fn starts(&self, group: &MatchedGroup, collective: &MatchedCollective) -> impl Iterator<Item = (usize, i64)> {
-        self.job.rows(group, collective).map(|(member, row)| (group.members[member], self.time(row)))
+    fn starts(&self, of: Matched<'a>) -> impl Iterator<Item = (usize, i64)> {
+        of.rows().map(move |(member, row)| (of.rank(member), self.time(row)))
     }
 }

@@ -107,35 +107,9 @@ impl Job {
         self.ranks.iter().zip(&self.reductions).map(|(rank, reduction)| reduction.rank_rows(*rank)).collect()
     }
 
-    pub fn row(&self, group: &MatchedGroup, collective: &MatchedCollective, member: usize) -> Option<&Row> {
-        let (rank, row) = group.place(collective, member)?;
-        Some(&self.reductions[rank].rows[row])
-    }
-
-    /// The members of a group that have a collective, with their rows.
-    pub fn rows(
-        &self,
-        group: &MatchedGroup,
-        collective: &MatchedCollective,
-    ) -> impl Iterator<Item = (usize, &Row)> + Clone {
-        (0..group.members.len()).filter_map(move |member| Some((member, self.row(group, collective, member)?)))
-    }
-
-    /// The same, without those whose kernel counts elsewhere.
-    pub fn counted_rows(
-        &self,
-        group: &MatchedGroup,
-        collective: &MatchedCollective,
-    ) -> impl Iterator<Item = (usize, &Row)> + Clone {
-        self.rows(group, collective).filter(|(member, _)| collective.counts(*member))
-    }
-
-    /// Whether a collective is in the span that the traces of all ranks have.
-    pub(super) fn is_in_common(&self, group: &MatchedGroup, collective: &MatchedCollective) -> bool {
-        let is_in = |(member, row): (usize, &Row)| {
-            self.spans.get(group.members[member]).is_none_or(|span| span.contains(row.start))
-        };
-        self.rows(group, collective).all(is_in)
+    /// The collectives of a group.
+    pub fn collectives<'a>(&'a self, group: &'a MatchedGroup) -> impl DoubleEndedIterator<Item = Matched<'a>> {
+        group.collectives.iter().map(move |collective| Matched { job: self, group, collective })
     }
 
     /// Leaves out of the graphs what is of steps that not all ranks have.
@@ -152,6 +126,42 @@ impl Job {
         let (rank, reduction) = (self.ranks.remove(at), self.reductions.remove(at));
         self.refused.push(Refused { trace: reduction.trace, rank, why });
         self.refused.sort();
+    }
+}
+
+/// A collective of a job, with the group that ran it.
+#[derive(Clone, Copy)]
+pub struct Matched<'a> {
+    pub job: &'a Job,
+    pub group: &'a MatchedGroup,
+    pub collective: &'a MatchedCollective,
+}
+
+impl<'a> Matched<'a> {
+    /// The position of a member among the ranks.
+    pub fn rank(self, member: usize) -> usize {
+        self.group.members[member]
+    }
+
+    pub fn row(self, member: usize) -> Option<&'a Row> {
+        let (rank, row) = self.group.place(self.collective, member)?;
+        Some(&self.job.reductions[rank].rows[row])
+    }
+
+    /// The members that have it, with their rows.
+    pub fn rows(self) -> impl Iterator<Item = (usize, &'a Row)> + Clone {
+        (0..self.group.members.len()).filter_map(move |member| Some((member, self.row(member)?)))
+    }
+
+    /// The same, without those whose kernel counts elsewhere.
+    pub fn counted_rows(self) -> impl Iterator<Item = (usize, &'a Row)> + Clone {
+        self.rows().filter(move |(member, _)| self.collective.counts(*member))
+    }
+
+    /// Whether it is in the span that the traces of all ranks have.
+    pub(super) fn is_in_common(self) -> bool {
+        let span = |member: usize| self.job.spans.get(self.rank(member));
+        self.rows().all(|(member, row)| span(member).is_none_or(|span| span.contains(row.start)))
     }
 }
 

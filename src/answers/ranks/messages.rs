@@ -43,11 +43,8 @@ pub(super) fn messages(compared: Ranks<'_>) -> Vec<Message> {
         let Some((from, to)) = group.name.pair else { continue };
         let place = |rank: u32| group.members.iter().position(|member| job.ranks[*member] == rank);
         let (Some(from), Some(to)) = (place(from), place(to)) else { continue };
-        for collective in &group.collectives {
-            let (Some(sent), Some(received)) = (job.row(group, collective, from), job.row(group, collective, to))
-            else {
-                continue;
-            };
+        for of in job.collectives(group) {
+            let (Some(sent), Some(received)) = (of.row(from), of.row(to)) else { continue };
             let ranks = [group.members[from], group.members[to]];
             let window = |rank: usize, start: Ns, end: Ns| Window {
                 start: clocks.ranks[rank].aligned(start),

@@ -315,12 +315,12 @@ impl Spans {
             found.entry(*rank).or_default().0[0] = compute.collect();
         }
         for group in &matches.groups {
-            for collective in &group.collectives {
-                let measured = measure(job, clocks, group, collective);
+            for of in job.collectives(group) {
+                let measured = measure(of, clocks);
                 let is_unknown = measured.is_none() && group.name.pair.is_some();
                 let waits = measured.map_or_else(Vec::new, |of| of.waits);
-                for (member, row) in job.counted_rows(group, collective) {
-                    let rank = group.members[member];
+                for (member, row) in of.counted_rows() {
+                    let rank = of.rank(member);
                     let (Some(stage), Some(Spans(spans))) = (stage_of.get(&rank), found.get_mut(&rank)) else {
                         continue;
                     };

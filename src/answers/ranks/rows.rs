@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::alone::paths;
 use super::critical::{PlacedPiece, pieces, placed};
 use super::data::{Compared, RankWaits, RanksError};
-use super::job::JobError;
+use super::job::{JobError, Matched};
 use super::reduce::reduce;
 use super::reduction::{GivenRank, RankReduction};
 use super::waiting::measure;
@@ -15,8 +15,8 @@ use crate::attribution::selection::{Wanted, choose};
 use crate::attribution::{Attributor, launches};
 use crate::id::{RankId, SliceId, TraceId};
 use crate::operation::Communicator;
-use crate::operations::clocks::ClockMode;
-use crate::operations::matching::{GroupName, MatchedCollective, MatchedGroup};
+use crate::operations::clocks::{ClockMode, Clocks};
+use crate::operations::matching::GroupName;
 use crate::replay::rank::RankGraph;
 use crate::sql::ranks::{MatchRow, PathRow, RankRow, RankRows};
 use crate::store::Store;
@@ -101,9 +101,9 @@ fn matches(compared: &Compared) -> Vec<MatchRow> {
     let (mut rows, mut number) = (Vec::new(), 0);
     for group in &compared.matches.groups {
         let communicator: Option<Arc<str>> = group_text(&group.name).map(Arc::from);
-        for (place, collective) in group.collectives.iter().enumerate() {
+        for (place, of) in compared.job.collectives(group).enumerate() {
             let first = rows.len();
-            match_rows(compared, group, collective, &mut rows);
+            match_rows(of, &compared.clocks, &mut rows);
             for row in &mut rows[first..] {
                 (row.number, row.place, row.communicator) = (number, place as u32, communicator.clone());
             }
@@ -115,26 +115,20 @@ fn matches(compared: &Compared) -> Vec<MatchRow> {
 }
 
 /// The rows of one collective, without what is equal in all of them.
-fn match_rows(
-    Compared { job, clocks, .. }: &Compared,
-    group: &MatchedGroup,
-    collective: &MatchedCollective,
-    rows: &mut Vec<MatchRow>,
-) {
-    let measured = measure(job, clocks, group, collective);
-    let rank = |member: usize| RankId(job.ranks[group.members[member]]);
+fn match_rows(of: Matched<'_>, clocks: &Clocks, rows: &mut Vec<MatchRow>) {
+    let measured = measure(of, clocks);
+    let rank = |member: usize| RankId(of.job.ranks[of.rank(member)]);
     // Kernels of nearly equal length do not show who came last.
     let last = measured.as_ref().filter(|of| of.by_clocks || of.late.is_some()).map(|of| of.last);
-    for member in 0..group.members.len() {
-        let Some(row) = job.row(group, collective, member).filter(|_| collective.counts(member)) else { continue };
+    for (member, row) in of.counted_rows() {
         let wait =
             measured.as_ref().and_then(|of| of.waits.iter().find(|(of, _)| *of == member)).map(|(_, wait)| *wait);
         let is_late = measured.as_ref().map(|of| of.late == Some(member));
-        let clock = &clocks.ranks[group.members[member]];
+        let clock = &clocks.ranks[of.rank(member)];
         rows.push(MatchRow {
             kernel: SliceId(row.kernel),
             rank: rank(member),
-            status: group.status(collective).name(),
+            status: of.group.status(of.collective).name(),
             waited: wait,
             transfer: wait.map(|wait| row.dur - wait),
             aligned_start: clock.component.map(|_| clock.aligned(row.start)),

@@ -143,8 +143,8 @@ impl Timeline {
     }
 
     fn add_group(&mut self, job: &Job, clocks: &Clocks, at: usize, group: &MatchedGroup) {
-        for collective in &group.collectives {
-            let number = self.collectives.len();
+        for of in job.collectives(group) {
+            let (collective, number) = (of.collective, self.collectives.len());
             let rows = group.members.iter().zip(&collective.rows);
             let mut members: Vec<(usize, usize)> =
                 rows.filter_map(|(rank, row)| Some((*rank, (*row)? as usize))).collect();
@@ -159,7 +159,7 @@ impl Timeline {
             let is_matched = collective.fault.is_none() && members.len() > 1;
             let mut arrivals =
                 Arrivals { group: at, is_matched, members, last: None, is_late: false, by_clocks: false, step: None };
-            if let Some(measured) = measure(job, clocks, group, collective) {
+            if let Some(measured) = measure(of, clocks) {
                 arrivals.last = group.place(collective, measured.last);
                 (arrivals.is_late, arrivals.by_clocks) = (measured.late.is_some(), measured.by_clocks);
                 for (member, wait) in measured.waits {

@@ -6,11 +6,11 @@
 //! broadcast the others wait for the root, at a reduce the root for the others, and a send and its receive for each other; that is known by
 //! clocks only.
 
-use super::job::Job;
+use super::job::Matched;
 use super::reduction::{Row, Tie};
 use crate::names::collectives::Collective;
 use crate::operations::clocks::Clocks;
-use crate::operations::matching::{MatchedCollective, MatchedGroup};
+use crate::operations::matching::MatchedCollective;
 use crate::time::Ns;
 
 /// Ranks that come within this of each other come together.
@@ -38,29 +38,27 @@ impl Measured {
 
 /// Measures a collective: by clocks where these are known, or by the lengths of kernels. `None` if nobody can have waited, if nothing
 /// says who did, or outside of the span that the traces of all ranks have.
-pub fn measure(job: &Job, clocks: &Clocks, group: &MatchedGroup, collective: &MatchedCollective) -> Option<Measured> {
+pub fn measure(of: Matched<'_>, clocks: &Clocks) -> Option<Measured> {
+    let collective = of.collective;
     let is_counted = collective.elsewhere.len() < collective.present();
-    if collective.fault.is_some() || collective.present() < 2 || !is_counted || !job.is_in_common(group, collective) {
+    if collective.fault.is_some() || collective.present() < 2 || !is_counted || !of.is_in_common() {
         return None;
     }
-    if clocks.cover(group) {
-        by_clocks(job, clocks, group, collective)
+    if clocks.cover(of.group) {
+        by_clocks(of, clocks)
     } else if collective.tie.ends_together() {
-        by_lengths(job, group, collective)
+        by_lengths(of)
     } else {
         None
     }
 }
 
-pub fn by_lengths(job: &Job, group: &MatchedGroup, collective: &MatchedCollective) -> Option<Measured> {
-    if !collective.tie.ends_together()
-        || collective.fault.is_some()
-        || collective.present() < 2
-        || !job.is_in_common(group, collective)
-    {
+pub fn by_lengths(of: Matched<'_>) -> Option<Measured> {
+    let collective = of.collective;
+    if !collective.tie.ends_together() || collective.fault.is_some() || collective.present() < 2 || !of.is_in_common() {
         return None;
     }
-    let rows: Vec<(usize, &Row)> = job.rows(group, collective).collect();
+    let rows: Vec<(usize, &Row)> = of.rows().collect();
     let last = rows.iter().min_by_key(|(member, row)| (row.dur, *member)).map(|(member, _)| *member)?;
     let shortest = rows.iter().map(|(_, row)| row.dur).min()?;
     let second = rows.iter().filter(|(member, _)| *member != last).map(|(_, row)| row.dur).min()?;
@@ -68,16 +66,16 @@ pub fn by_lengths(job: &Job, group: &MatchedGroup, collective: &MatchedCollectiv
     Some(measured(collective, waits, last, second - shortest, TOGETHER, false))
 }
 
-fn by_clocks(job: &Job, clocks: &Clocks, group: &MatchedGroup, collective: &MatchedCollective) -> Option<Measured> {
+fn by_clocks(of: Matched<'_>, clocks: &Clocks) -> Option<Measured> {
+    let collective = of.collective;
     if collective.tie == Tie::Unknown {
         return None;
     }
-    let start = |member: usize, row: &Row| clocks.ranks[group.members[member]].aligned(row.start);
-    let starts: Vec<(usize, Ns)> =
-        job.rows(group, collective).map(|(member, row)| (member, start(member, row))).collect();
+    let start = |(member, row): (usize, &Row)| (member, clocks.ranks[of.rank(member)].aligned(row.start));
+    let starts: Vec<(usize, Ns)> = of.rows().map(start).collect();
     let latest = *starts.iter().max_by_key(|(member, start)| (*start, std::cmp::Reverse(*member)))?;
     // For whom all others wait, and who waits for the last: all, or the root alone.
-    let root = if collective.tie == Tie::Rooted { Some(root_of(job, group, collective)?) } else { None };
+    let root = if collective.tie == Tie::Rooted { Some(root_of(of)?) } else { None };
     let (last, awaited) = match root {
         Some((at, true)) => *starts.iter().find(|(member, _)| *member == at)?,
         _ => latest,
@@ -90,10 +88,10 @@ fn by_clocks(job: &Job, clocks: &Clocks, group: &MatchedGroup, collective: &Matc
         let wait = if may_wait(member) { (awaited - *start).max(Ns::ZERO) } else { Ns::ZERO };
         (member, wait.min(row.dur))
     };
-    let counted = job.rows(group, collective).zip(&starts).filter(|((member, _), _)| collective.counts(*member));
+    let counted = of.rows().zip(&starts).filter(|((member, _), _)| collective.counts(*member));
     let waits: Vec<(usize, Ns)> = counted.map(wait).collect();
     let (second, start) = *starts.iter().filter(|(member, _)| *member != last).max_by_key(|(_, start)| *start)?;
-    let uncertain = TOGETHER.max(clocks.uncertainty(group.members[last], group.members[second]));
+    let uncertain = TOGETHER.max(clocks.uncertainty(of.rank(last), of.rank(second)));
     Some(measured(collective, waits, last, (awaited - start).max(Ns::ZERO), uncertain, true))
 }
 
@@ -111,9 +109,10 @@ fn measured(
 }
 
 /// The root's place among the members, and whether it gives (broadcast, scatter) or takes.
-fn root_of(job: &Job, group: &MatchedGroup, collective: &MatchedCollective) -> Option<(usize, bool)> {
-    let (member, row) = job.rows(group, collective).next()?;
-    let kind = job.reductions[group.members[member]].kind(row);
+fn root_of(of: Matched<'_>) -> Option<(usize, bool)> {
+    let Matched { job, group, collective } = of;
+    let (member, row) = of.rows().next()?;
+    let kind = job.reductions[of.rank(member)].kind(row);
     let known = Collective::of_record(kind.collective.as_deref()?)?;
     let root = *group.name.ranks.as_ref()?.get(usize::try_from(kind.peer?).ok()?)?;
     let place = group.members.iter().position(|reduction| job.ranks[*reduction] == root)?;

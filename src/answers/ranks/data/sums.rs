@@ -8,7 +8,7 @@ use super::{
 };
 use crate::answers::cost::Outliers;
 use crate::answers::damage::Losses;
-use crate::answers::ranks::job::Job;
+use crate::answers::ranks::job::{Job, Matched};
 use crate::answers::ranks::reduction::{Kind, RankReduction, ReducedStack, Row, Tie};
 use crate::answers::ranks::timeline::{Axis, Spans};
 use crate::answers::ranks::waiting::{Measured, by_lengths, measure};
@@ -16,7 +16,7 @@ use crate::attribution::selection::family_of;
 use crate::names::collectives::{Collective, element_bytes};
 use crate::numbers::Numbers;
 use crate::operation::Split;
-use crate::operations::matching::{MatchedCollective, MatchedGroup};
+use crate::operations::matching::MatchedGroup;
 use crate::statistics::median;
 use crate::time::Ns;
 
@@ -121,36 +121,35 @@ impl<'c> Sums<'c> {
             ..GroupWaits::default()
         };
         let mut late: BTreeMap<u32, Ns> = BTreeMap::new();
-        for collective in &group.collectives {
-            self.count(job, group, collective);
-            self.lengths(job, group, collective);
-            let Some(measured) = measure(job, clocks, group, collective) else {
-                self.not_measured(job, group, collective);
+        for of in job.collectives(group) {
+            self.count(of);
+            self.lengths(of);
+            let Some(measured) = measure(of, clocks) else {
+                self.not_measured(of);
                 continue;
             };
-            self.add(job, group, collective, &measured);
+            self.add(of, &measured);
             let waited = measured.waited();
-            let ran: Ns =
-                measured.waits.iter().filter_map(|(member, _)| Some(job.row(group, collective, *member)?.dur)).sum();
+            let ran: Ns = measured.waits.iter().filter_map(|(member, _)| Some(of.row(*member)?.dur)).sum();
             waits.waited_ns += waited;
             waits.transfer_ns += ran - waited;
-            *late.entry(job.ranks[group.members[measured.last]]).or_default() += waited;
+            *late.entry(job.ranks[of.rank(measured.last)]).or_default() += waited;
         }
         waits.late_ranks = most_first(late);
         self.report.groups.push(waits);
     }
 
     /// Counts the kernels of a collective by stack, measured or not.
-    fn count(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
-        for (member, row) in job.counted_rows(group, collective) {
-            let rank = group.members[member];
-            let reduction = &job.reductions[rank];
+    fn count(&mut self, of: Matched<'_>) {
+        for (member, row) in of.counted_rows() {
+            let rank = of.rank(member);
+            let reduction = &of.job.reductions[rank];
             let sums = self.stack(rank, row);
             sums.waits.count += 1;
             sums.waits.gpu_ns += row.dur;
             let kind = reduction.kind(row);
             if let Some((sent, received)) = exchanged(kind) {
-                let load = sums.loads.entry(job.ranks[rank]).or_default();
+                let load = sums.loads.entry(of.job.ranks[rank]).or_default();
                 load.kernels += 1;
                 (load.sent_bytes, load.received_bytes) = (load.sent_bytes + sent, load.received_bytes + received);
                 sums.is_uneven |= kind.split != Split::Even;
@@ -172,17 +171,17 @@ impl<'c> Sums<'c> {
         self.stacks[at as usize].1.get_or_insert_default()
     }
 
-    fn not_measured(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
-        if collective.fault.is_some() {
+    fn not_measured(&mut self, of: Matched<'_>) {
+        if of.collective.fault.is_some() {
             return;
         }
-        let is_left_out = !job.is_in_common(group, collective);
-        for (member, row) in job.counted_rows(group, collective) {
-            let rank = group.members[member];
+        let is_left_out = !of.is_in_common();
+        for (member, row) in of.counted_rows() {
+            let rank = of.rank(member);
             if is_left_out {
                 self.report.ranks[rank].left_out_ns += row.dur;
-            } else if collective.present() > 1 && row.dur > Ns::ZERO {
-                let name = job.reductions[rank].collective(row);
+            } else if of.collective.present() > 1 && row.dur > Ns::ZERO {
+                let name = of.job.reductions[rank].collective(row);
                 let name = family_of(name).map_or(name, |family| family.name);
                 *self.report.unmeasured_ns.entry(name.to_owned()).or_default() += row.dur;
             }
@@ -190,22 +189,23 @@ impl<'c> Sums<'c> {
     }
 
     /// Adds waiting as judged by the lengths of kernels.
-    fn lengths(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
-        let Some(measured) = by_lengths(job, group, collective) else { return };
+    fn lengths(&mut self, of: Matched<'_>) {
+        let Some(measured) = by_lengths(of) else { return };
         let waited = measured.waited();
         for (member, wait) in &measured.waits {
-            self.report.ranks[group.members[*member]].by_lengths.waited_ns += *wait;
+            self.report.ranks[of.rank(*member)].by_lengths.waited_ns += *wait;
         }
         if let Some(late) = measured.late {
-            let rank = &mut self.report.ranks[group.members[late]].by_lengths;
+            let rank = &mut self.report.ranks[of.rank(late)].by_lengths;
             rank.caused_ns += waited;
             rank.late_count += 1;
         }
     }
 
-    fn add(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective, measured: &Measured) {
+    fn add(&mut self, of: Matched<'_>, measured: &Measured) {
+        let job = of.job;
         let waited = measured.waited();
-        let last = group.members[measured.last];
+        let last = of.rank(measured.last);
         self.report.collectives += 1;
         self.report.waited_ns += waited;
         let is_late = measured.late.is_some();
@@ -223,11 +223,10 @@ impl<'c> Sums<'c> {
             self.report.ranks[last].late_count += 1;
         }
         let first = measured.waits.first().map_or(0, |(member, _)| *member);
-        let row = job.row(group, collective, first);
-        let step = row.and_then(|row| self.step_of(job, group.members[first], row));
+        let step = of.row(first).and_then(|row| self.step_of(job, of.rank(first), row));
         for (member, wait) in &measured.waits {
-            let rank = group.members[*member];
-            let Some(row) = job.row(group, collective, *member) else { continue };
+            let rank = of.rank(*member);
+            let Some(row) = of.row(*member) else { continue };
             let transfer = row.dur - *wait;
             self.report.measured_ns += row.dur;
             self.report.transfer_ns += transfer;
@@ -238,12 +237,12 @@ impl<'c> Sums<'c> {
                 *self.pairs.entry((rank, last)).or_default() += *wait;
             }
             let reduction = &job.reductions[rank];
-            let bytes = moved(reduction, row, group);
-            let of = self.report.collectives;
+            let bytes = moved(reduction, row, of.group);
+            let number = self.report.collectives;
             let stack = self.stack(rank, row);
-            if stack.transfers.last().is_none_or(|last| last.of != of) {
+            if stack.transfers.last().is_none_or(|last| last.of != number) {
                 let step = step.as_ref().map(|(step, _)| *step);
-                stack.transfers.push(Transfer { of, start: row.start, time: transfer, step });
+                stack.transfers.push(Transfer { of: number, start: row.start, time: transfer, step });
             }
             stack.waits.waited_ns += *wait;
             stack.waits.transfer_ns += transfer;
@@ -258,8 +257,8 @@ impl<'c> Sums<'c> {
                 stack.waits.late_count += u64::from(is_late);
             }
         }
-        step.into_iter().for_each(|step| self.step(job, step, (group, collective), measured));
-        self.size(job, group, collective);
+        step.into_iter().for_each(|step| self.step(step, of, measured));
+        self.size(of);
     }
 
     fn step_of(&self, job: &Job, rank: usize, row: &Row) -> Option<(u32, String)> {
@@ -299,39 +298,27 @@ impl<'c> Sums<'c> {
         }
     }
 
-    fn step(
-        &mut self,
-        job: &Job,
-        (step, name): (u32, String),
-        (group, collective): (&MatchedGroup, &MatchedCollective),
-        measured: &Measured,
-    ) {
-        let waited = measured.waited();
+    fn step(&mut self, (step, name): (u32, String), of: Matched<'_>, measured: &Measured) {
         let ranks = self.report.ranks.len();
         let of_step = self.steps.entry(step).or_insert_with(|| StepWaits::nothing(step, name, ranks));
         for (member, wait) in &measured.waits {
-            of_step.waited_ns[group.members[*member]] += *wait;
-            of_step.exposed_ns[group.members[*member]] +=
-                job.row(group, collective, *member).map_or(Ns::ZERO, |row| row.exposed);
+            of_step.waited_ns[of.rank(*member)] += *wait;
+            of_step.exposed_ns[of.rank(*member)] += of.row(*member).map_or(Ns::ZERO, |row| row.exposed);
         }
-        of_step.caused_ns[group.members[measured.last]] += waited;
+        of_step.caused_ns[of.rank(measured.last)] += measured.waited();
     }
 
-    fn size(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
-        let rows: Vec<(usize, &Row)> = job.rows(group, collective).collect();
-        let Some((member, row)) = rows.first() else { return };
-        let reduction = &job.reductions[group.members[*member]];
-        let (Some((_, bytes, ranks)), Some(collective)) =
-            (moved(reduction, row, group), &reduction.kind(row).collective)
-        else {
-            return;
-        };
-        let Some(transfer) = rows.iter().map(|(_, row)| row.dur).min().filter(|transfer| *transfer > Ns::ZERO) else {
-            return;
-        };
-        let sizes = self.sizes.entry((collective.clone(), bytes, ranks)).or_default();
-        sizes.transfers.push(transfer);
-        sizes.kernels.extend(rows.iter().map(|(_, row)| row.dur));
+    fn size(&mut self, of: Matched<'_>) {
+        let Some((member, row)) = of.rows().next() else { return };
+        let reduction = &of.job.reductions[of.rank(member)];
+        let moved = moved(reduction, row, of.group).zip(reduction.kind(row).collective.clone());
+        let times = || of.rows().map(|(_, row)| row.dur);
+        let shortest = times().min().filter(|transfer| *transfer > Ns::ZERO);
+        if let Some((((_, bytes, ranks), collective), transfer)) = moved.zip(shortest) {
+            let sizes = self.sizes.entry((collective, bytes, ranks)).or_default();
+            sizes.transfers.push(transfer);
+            sizes.kernels.extend(times());
+        }
     }
 
     pub(super) fn report(self, compared: &Compared) -> RankReport {
