@@ -8,6 +8,7 @@ use crate::attribution::launches;
 use crate::id::{SliceId, ThreadId};
 use crate::names::calls::{Work, waits_for_collective, waits_for_gpu};
 use crate::names::category::CategoryKind;
+use crate::numbers::Numbers;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
@@ -79,20 +80,17 @@ impl CpuCalls {
         let place = calls.add_threads(store, launching);
         // What begins before the window is cut to its start, where threads are in their order.
         found.sort_by_key(|call| (call.window.start.max(window.start), place[&call.thread]));
-        let mut names: HashMap<StringId, u32> = HashMap::new();
-        let mut row = |call: &Call| CallRow {
+        let mut names: Numbers<StringId> = Numbers::default();
+        let row = |call: &Call| CallRow {
             thread: place[&call.thread],
             window: call.window.within(window),
-            name: Some(*names.entry(store.slices.name(call.slice)).or_insert_with(|| {
-                calls.names.push(store.slice_name(call.slice).to_owned());
-                calls.names.len() as u32 - 1
-            })),
+            name: Some(names.number(store.slices.name(call.slice))),
             blocks: call.blocks,
             count: 1,
             is_chosen: chosen.contains(&call.slice),
         };
-        let rows: Vec<CallRow> = found.iter().map(&mut row).collect();
-        calls.rows = rows;
+        calls.rows = found.iter().map(row).collect();
+        calls.names = texts(store, names);
         let of_chosen = found.iter().zip(0..).filter(|(call, _)| chosen.contains(&call.slice));
         let of_call = of_chosen.map(|(call, at)| (call.slice, at)).collect();
         (calls, of_call)
@@ -143,6 +141,11 @@ impl CpuCalls {
         let count = |rows: &[CallRow]| rows.iter().map(|row| row.count).sum::<u64>();
         self.left_out += count(&rows) - count(&self.rows);
     }
+}
+
+/// The texts that have numbers.
+pub(super) fn texts(store: &Store, names: Numbers<StringId>) -> Vec<String> {
+    names.list.into_iter().map(|name| store.strings.get(name).unwrap_or_default().to_owned()).collect()
 }
 
 /// The calls that overlap a window, in the order of their starts.

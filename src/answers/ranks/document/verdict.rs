@@ -764,12 +764,17 @@ mod tests {
     use crate::answers::ranks::document::trust::trust;
     use crate::replay::transplant::RerunError;
 
-    /// Four steps of 10 ms, whose reruns are wrong by 1 %. A rank that takes up to 1.3 ms longer in all would not be found.
+    /// Four steps, whose reruns are wrong by 1 %.
+    fn reruns(length_ns: i64) -> Reruns {
+        let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
+        Reruns { length_ns, steps: 4, error, ..Reruns::default() }
+    }
+
+    /// Of four steps of 10 ms. A rank that takes up to 1.3 ms longer in all would not be found.
     #[test]
     fn where_nobody_is_late_what_may_be_hidden_is_said() {
-        let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
         let report = RankReport::default();
-        let reruns = Reruns { length_ns: 40_000_000, steps: 4, error, hidden_ns: 1_300_000, ..Reruns::default() };
+        let reruns = Reruns { hidden_ns: 1_300_000, ..reruns(40_000_000) };
         assert_eq!(
             of_reruns(&report, &reruns, None, SENTENCES),
             ["A step takes 10.0 ms (mean of 4); no rank stands out: nothing above 1.30 ms in 4 steps can be hidden."]
@@ -779,8 +784,7 @@ mod tests {
     /// A bound of half the job is no sign that no rank is late; nor are reruns where most waiting is not measured.
     #[test]
     fn nobody_is_cleared_where_much_may_be_hidden() {
-        let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
-        let reruns = Reruns { length_ns: 40_000_000, steps: 4, error, hidden_ns: 20_000_000, ..Reruns::default() };
+        let reruns = Reruns { hidden_ns: 20_000_000, ..reruns(40_000_000) };
         let caused =
             |rank: u32, caused: i64| RankWaits { rank, caused_ns: Ns(caused), late_count: 1, ..RankWaits::default() };
         let of = |caused_ns: [i64; 2], unmeasured: i64, reruns: &Reruns| {
@@ -842,8 +846,7 @@ mod tests {
     /// A mean of unlike steps says which they are; that of like ones, or of spans of time, does not.
     #[test]
     fn a_mean_of_several_kinds_of_steps_names_them() {
-        let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
-        let reruns = Reruns { length_ns: 40_000_000, steps: 4, error, ..Reruns::default() };
+        let reruns = reruns(40_000_000);
         let said = |names: &[&str], has_spans: bool| {
             let step = |name: &&str| StepWaits { name: (*name).to_owned(), ..StepWaits::default() };
             let report = RankReport { steps: names.iter().map(step).collect(), has_spans, ..RankReport::default() };
@@ -871,9 +874,8 @@ mod tests {
                 length_ns: vec![Some(Ns(ms * 900_000)), None, Some(Ns(ms * 1_100_000))],
                 ..StepWaits::default()
             };
-            let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
             let findings = vec![late(16_000_000)];
-            let reruns = Reruns { length_ns, steps: 4, error, findings, ..Reruns::default() };
+            let reruns = Reruns { findings, ..reruns(length_ns) };
             let steps = lengths.map(step).into();
             of_reruns(&RankReport { steps, ..RankReport::default() }, &reruns, None, SENTENCES).concat()
         };
@@ -943,16 +945,15 @@ mod tests {
     fn what_is_not_judged_is_said_first_if_it_is_most() {
         let said = |unmeasured: i64, left_out: i64, pace: i64| {
             let rank = |rank: u32| RankWaits { rank, left_out_ns: Ns(left_out / 2), ..RankWaits::default() };
-            let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
-            let reruns =
-                Reruns { length_ns: 100, steps: 1, error, both_twice_as_fast_saves_ns: pace, ..Reruns::default() };
+            let (cpus_twice_as_fast_saves_ns, both_twice_as_fast_saves_ns) = (pace, pace);
+            let saves = Reruns { cpus_twice_as_fast_saves_ns, both_twice_as_fast_saves_ns, ..reruns(100) };
             let report = RankReport {
                 collectives: 1,
                 ranks: vec![rank(0), rank(1)],
                 gpu_ns: Ns(100),
                 measured_ns: Ns(100 - unmeasured - left_out),
                 unmeasured_ns: [("send".to_owned(), Ns(unmeasured))].into_iter().filter(|of| of.1 > Ns::ZERO).collect(),
-                reruns: Some(Reruns { cpus_twice_as_fast_saves_ns: pace, ..reruns }),
+                reruns: Some(Reruns { steps: 1, ..saves }),
                 ..RankReport::default()
             };
             let notes = trust(&report);
@@ -980,9 +981,8 @@ mod tests {
     /// What saves less than 1 % is no reason, but nothing above it stays hidden either.
     #[test]
     fn a_rank_that_costs_little_does_not_stand_out() {
-        let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
         let findings = vec![late(300_000)];
-        let reruns = Reruns { length_ns: 40_000_000, steps: 4, error, findings, ..Reruns::default() };
+        let reruns = Reruns { findings, ..reruns(40_000_000) };
         assert_eq!(
             of_reruns(&RankReport::default(), &reruns, None, SENTENCES),
             ["A step takes 10.0 ms (mean of 4); no rank stands out: as fast as its peers, rank 2 would save 0.8 %."]
@@ -1001,13 +1001,7 @@ mod tests {
     fn the_largest_reason_comes_first() {
         let report = RankReport::default();
         for (saves, first) in [(10, "the CPUs set"), (16, "with rank 2's CPU")] {
-            let reruns = Reruns {
-                length_ns: 40_000_000,
-                steps: 4,
-                error: Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 }),
-                findings: vec![late(saves * 1_000_000)],
-                ..Reruns::default()
-            };
+            let reruns = Reruns { findings: vec![late(saves * 1_000_000)], ..reruns(40_000_000) };
             let said = of_reruns(&report, &reruns, Some(Pace { cpus: 0.47, gpus: 0.01, both: 0.47 }), SENTENCES);
             assert_eq!(said.len(), 2, "{said:?}");
             assert!(said[0].starts_with(&format!("A step takes 10.0 ms (mean of 4); {first}")), "{said:?}");
