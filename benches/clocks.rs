@@ -9,13 +9,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use nccl_stacks::answers::ranks::reduce::reduce;
+use nccl_stacks::answers::ranks::reduce::collectives;
 use nccl_stacks::answers::ranks::reduction::RankReduction;
-use nccl_stacks::answers::stacks::data::StackOptions;
-use nccl_stacks::attribution::Attributor;
-use nccl_stacks::attribution::capture::Captured;
-use nccl_stacks::attribution::launches;
-use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
@@ -53,10 +48,7 @@ fn empty() -> RankReduction {
     let input = from_reader("rank0.json.gz".to_owned(), None, Box::new(file)).unwrap();
     let options = LoadOptions { args: ArgsWanted::OPERATIONS, ..LoadOptions::default() };
     let store = load_input(input, options, |_| {}).unwrap().store;
-    let wanted = Wanted::collectives();
-    let launches = launches::find(&store, &choose(&store, &wanted));
-    let attributor = Attributor::new(&store, &wanted, Captured::default());
-    let reductions = reduce("rank0.json.gz", attributor, &launches, Window::ALL, &StackOptions::default());
+    let reductions = collectives("rank0.json.gz", &store);
     let mut rank = reductions.into_iter().next().unwrap();
     rank.kinds.truncate(1);
     rank.groups = vec![rank.groups[0].clone(); 2];

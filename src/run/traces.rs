@@ -18,10 +18,10 @@ use super::window::Manner;
 use crate::answers::MOST_DRAWN;
 use crate::answers::damage::Losses;
 use crate::answers::ranks::alone::Alone;
-use crate::answers::ranks::reduce::{queues, reduce_attributed};
+use crate::answers::ranks::reduce::reduce;
 use crate::answers::ranks::reduction::RankReduction;
 use crate::answers::stacks::data::StackOptions;
-use crate::answers::stacks::reduction::{StackReduction, attributed};
+use crate::answers::stacks::reduction::{Attributed, StackReduction};
 use crate::answers::stacks::timeline::Timeline;
 use crate::answers::window::missing::Missing;
 use crate::attribution::capture::Captured;
@@ -323,7 +323,6 @@ impl Run<'_> {
         // In a trace that ends early, kernels are in the window by when they ran.
         let mut options = StackOptions { window_on, ..question.stacks.clone() };
         options.largest_groups = options.largest_groups.filter(|_| is_alone);
-        let mut attribution = attributed(attributor, &launches, window, &options);
         let mut reduced = Reduced {
             file: file.to_owned(),
             rank,
@@ -343,26 +342,26 @@ impl Run<'_> {
             name,
         };
         let name = &*reduced.name;
+        let mut of_window = Attributed::new(name, attributor, &launches, window, &options);
         if asked.has_ranks() {
-            let queues = queues(store, window, window_on);
-            reduced.ranks = reduce_attributed(name, store, &attribution, &queues, window, &options);
+            reduced.ranks = reduce(&of_window);
         }
         if question.critical {
-            let found = Alone::find(store, &attribution, window);
+            let found = Alone::find(&of_window);
             let of_kernel = |kernel: &KernelLaunch| found.on_path.get(&kernel.launched.kernel).copied();
             let critical = |kernel: &mut KernelLaunch| kernel.critical = Some(of_kernel(kernel).unwrap_or_default());
-            attribution.kernels.iter_mut().for_each(critical);
+            of_window.attribution.kernels.iter_mut().for_each(critical);
             reduced.path = found.kinds.into_iter().map(|(kind, time)| (kind.word(), time)).collect();
         }
         if asked.has_stacks() {
-            let part = StackReduction::of_attributed(name, store, &attribution, &launches, window, &options);
+            let part = StackReduction::reduce(&of_window);
             if question.draws && files <= MOST_DRAWN {
                 let most = (ROWS_OF_ALL / files).min(ROWS_OF_ONE);
-                let mut timeline = Timeline::new(name, store, &attribution, window, &question.stacks, most);
+                let mut timeline = Timeline::new(&of_window, most);
                 // A file of several ranks is none of them.
                 timeline.rank = part.trace().rank.filter(|_| reduced.ranks.len() < 2).map(|rank| rank.0);
                 if kept == Kept::Stacks && files == 1 {
-                    timeline.add_costs(store, &attribution, &options);
+                    timeline.add_costs(&of_window);
                 }
                 reduced.timeline = Some(timeline);
             }
@@ -372,7 +371,7 @@ impl Run<'_> {
             reduced.stacks = Some(part);
         }
         if kept == Kept::Stacks && is_alone {
-            reduced.next_steps = next_steps(name, store, &attribution.kernels);
+            reduced.next_steps = next_steps(name, store, &of_window.attribution.kernels);
         }
         Ok(reduced)
     }

@@ -9,11 +9,8 @@ use crate::support::read_text;
 use nccl_stacks::answers::cost::{Order, Totals};
 use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
 use nccl_stacks::answers::stacks::grouping::{GroupBy, Grouping};
-use nccl_stacks::answers::stacks::reduction::stack_report;
-use nccl_stacks::attribution::Attributor;
-use nccl_stacks::attribution::capture::Captured;
-use nccl_stacks::attribution::launches::{self, Launches};
-use nccl_stacks::attribution::selection::{Wanted, choose};
+use nccl_stacks::answers::stacks::reduction::stacks;
+use nccl_stacks::attribution::selection::Wanted;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::store::Store;
@@ -51,7 +48,6 @@ fn grouping(keys: &str) -> Grouping {
 struct Trace {
     store: Store,
     wanted: Wanted,
-    launches: Launches,
 }
 
 impl Trace {
@@ -61,13 +57,11 @@ impl Trace {
         let args = Grouping::new(by, None).args(ArgsWanted::COLLECTIVES);
         let store = load(path, LoadOptions { args, ..LoadOptions::default() }, |_| {}).unwrap().store;
         let wanted = Wanted::patterns(&["*"]).unwrap();
-        let launches = launches::find(&store, &choose(&store, &wanted));
-        Trace { store, wanted, launches }
+        Trace { store, wanted }
     }
 
     fn report(&self, options: StackOptions) -> StackReport {
-        let attributor = Attributor::new(&self.store, &self.wanted, Captured::default());
-        stack_report(attributor, &self.launches, Window::ALL, options)
+        stacks(&self.store, &self.wanted, Window::ALL, options)
     }
 
     fn by(&self, keys: &str, exact_names: bool) -> StackReport {

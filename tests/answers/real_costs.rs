@@ -9,11 +9,9 @@ use std::path::Path;
 use crate::support::program::{json_of, trace_of};
 use crate::support::random::Random;
 use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
-use nccl_stacks::answers::stacks::reduction::stack_report;
-use nccl_stacks::attribution::Attributor;
-use nccl_stacks::attribution::capture::Captured;
-use nccl_stacks::attribution::launches::{self, WindowOn};
-use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
+use nccl_stacks::answers::stacks::reduction::stacks;
+use nccl_stacks::attribution::launches::WindowOn;
+use nccl_stacks::attribution::selection::{OwnFamilies, Wanted};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::sql::Database;
@@ -158,9 +156,8 @@ fn exposed(kernel: &Kernel, all: &[Kernel]) -> i64 {
 /// The stacks of the kernels with these names that start in a window.
 fn ask(database: &Database, patterns: &[String], window: Window) -> StackReport {
     let wanted = Wanted::parse(patterns, &[], &OwnFamilies::default()).unwrap();
-    let launches = launches::find(database.store(), &choose(database.store(), &wanted));
     let how = StackOptions { window_on: WindowOn::Kernel, ..StackOptions::default() };
-    stack_report(Attributor::new(database.store(), &wanted, Captured::default()), &launches, window, how)
+    stacks(database.store(), &wanted, window, how)
 }
 
 fn open(path: &Path) -> Database {

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
 use nccl_stacks::answers::stacks::document::script;
-use nccl_stacks::answers::stacks::reduction::stack_report;
+use nccl_stacks::answers::stacks::reduction::{stack_report, stacks};
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::callers::Callers;
-use nccl_stacks::attribution::capture::{Captured, Captures};
+use nccl_stacks::attribution::capture::Captures;
 use nccl_stacks::attribution::launches::{self, Evidence, Launches, WindowOn};
 use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
@@ -31,9 +31,8 @@ fn open(path: &Path, time: TimeRule) -> Database {
 fn ask(database: &Database, kernel: Option<&str>, window: Window) -> StackReport {
     let patterns: Vec<String> = kernel.iter().map(|k| (*k).to_owned()).collect();
     let wanted = Wanted::parse(&patterns, &[], &OwnFamilies::default()).unwrap();
-    let launches = launches::find(database.store(), &choose(database.store(), &wanted));
     let how = StackOptions { forward: false, ..StackOptions::default() };
-    stack_report(Attributor::new(database.store(), &wanted, Captured::default()), &launches, window, how)
+    stacks(database.store(), &wanted, window, how)
 }
 
 /// The stacks by Perfetto's nesting, the launch first: the callers that the script finds.

@@ -11,11 +11,8 @@ use nccl_stacks::answers::diff::delta::Per;
 use nccl_stacks::answers::diff::document::DiffAnswer;
 use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
 use nccl_stacks::answers::stacks::document::StacksAnswer;
-use nccl_stacks::answers::stacks::reduction::stack_report;
-use nccl_stacks::attribution::Attributor;
-use nccl_stacks::attribution::capture::Captured;
-use nccl_stacks::attribution::launches;
-use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
+use nccl_stacks::answers::stacks::reduction::stacks;
+use nccl_stacks::attribution::selection::{OwnFamilies, Wanted};
 use nccl_stacks::document::{Answer, Form, Screen};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
@@ -105,9 +102,8 @@ fn report(path: &Path) -> StackReport {
     let options = LoadOptions { args: ArgsWanted::COLLECTIVES, ..LoadOptions::default() };
     let database = Database::open(load(path, options, |_| {}).unwrap().store).unwrap();
     let wanted = Wanted::parse(&[], &["all-collectives".to_owned()], &OwnFamilies::default()).unwrap();
-    let launches = launches::find(database.store(), &choose(database.store(), &wanted));
     let how = StackOptions::default();
-    stack_report(Attributor::new(database.store(), &wanted, Captured::default()), &launches, Window::ALL, how)
+    stacks(database.store(), &wanted, Window::ALL, how)
 }
 
 /// The table of stacks alone, without the summary before it.

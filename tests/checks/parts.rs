@@ -8,18 +8,13 @@ use std::sync::LazyLock;
 
 use nccl_stacks::answers::ranks::data::Compared;
 use nccl_stacks::answers::ranks::document::RankAnswer;
-use nccl_stacks::answers::ranks::reduce::reduce;
+use nccl_stacks::answers::ranks::reduce::collectives;
 use nccl_stacks::answers::ranks::reduction::{RankReduction, Row};
-use nccl_stacks::answers::stacks::data::StackOptions;
-use nccl_stacks::attribution::Attributor;
-use nccl_stacks::attribution::capture::Captured;
-use nccl_stacks::attribution::launches;
-use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::document::{Answer, Screen};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::time::{Ns, Window};
+use nccl_stacks::time::Ns;
 use serde_json::Value;
 
 /// The four ranks of `testdata/ranks`, with the first of their rows: more say no more.
@@ -32,10 +27,7 @@ fn part(rank: u32) -> Vec<RankReduction> {
     let path = format!("{}/testdata/ranks/rank{rank}.json.gz", env!("CARGO_MANIFEST_DIR").trim_end_matches("/fuzz"));
     let store =
         load(path, LoadOptions { args: ArgsWanted::OPERATIONS, ..LoadOptions::default() }, |_| {}).unwrap().store;
-    let wanted = Wanted::collectives();
-    let launches = launches::find(&store, &choose(&store, &wanted));
-    let attributor = Attributor::new(&store, &wanted, Captured::default());
-    let mut parts = reduce("rank", attributor, &launches, Window::ALL, &StackOptions::default());
+    let mut parts = collectives("rank", &store);
     parts.iter_mut().for_each(|part| part.rows.truncate(ROWS));
     parts
 }

@@ -7,7 +7,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
-use nccl_stacks::answers::stacks::reduction::StackReduction;
+use nccl_stacks::answers::stacks::reduction::{Attributed, StackReduction};
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captures;
 use nccl_stacks::attribution::launches::{self, WindowOn};
@@ -33,7 +33,7 @@ fn ask(store: Store) {
         let captured = captures.stacks(database.store(), &mut found);
         let how = StackOptions::default();
         let attributor = Attributor::new(database.store(), &wanted, captured);
-        let part = StackReduction::reduce("damaged", attributor, &found, Window::ALL, &how);
+        let part = StackReduction::reduce(&Attributed::new("damaged", attributor, &found, Window::ALL, &how));
         missing::explain(&database, Window::ALL, &part).unwrap();
         let report = StackReport::merge(vec![part], &how);
         let counted: u64 = report.stacks.iter().map(|stack| stack.count).sum();

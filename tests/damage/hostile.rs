@@ -23,7 +23,7 @@ use nccl_stacks::answers::diff::document::DiffAnswer;
 use nccl_stacks::answers::stacks::data::{StackOptions, StackReport};
 use nccl_stacks::answers::stacks::document::{StacksAnswer, Weight};
 use nccl_stacks::answers::stacks::keep::keep;
-use nccl_stacks::answers::stacks::reduction::{StackReduction, attributed};
+use nccl_stacks::answers::stacks::reduction::{Attributed, StackReduction};
 use nccl_stacks::answers::stacks::timeline::Timeline;
 use nccl_stacks::answers::window::lists;
 use nccl_stacks::attribution::Attributor;
@@ -59,7 +59,7 @@ fn part(database: &Database, wanted: &Wanted, window: Window, how: &StackOptions
     let mut captures = Captures::new(how.exact_names);
     captures.add(store);
     let captured = captures.stacks(store, &mut found);
-    StackReduction::reduce("hostile", Attributor::new(store, wanted, captured), &found, window, how)
+    StackReduction::reduce(&Attributed::new("hostile", Attributor::new(store, wanted, captured), &found, window, how))
 }
 
 fn screen(width: usize) -> Screen {
@@ -107,8 +107,8 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
                 write(&answer, form);
             }
         }
-        let rows = attributed(Attributor::new(store, wanted, Captured::default()), &found, window, &how);
-        let timeline = Timeline::new("hostile", store, &rows, window, &how, 20);
+        let attributor = Attributor::new(store, wanted, Captured::default());
+        let timeline = Timeline::new(&Attributed::new("hostile", attributor, &found, window, &how), 20);
         let on_page = OnPage::default().timelines(vec![timeline]);
         write(&StacksAnswer { on_page, ..StacksAnswer::new(&stacks, "hostile") }, Form::Html);
         ask_queries(database, window, on);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nccl_stacks::answers::ranks::alone::Alone;
 use nccl_stacks::answers::stacks::data::StackOptions;
-use nccl_stacks::answers::stacks::reduction::attributed;
+use nccl_stacks::answers::stacks::reduction::Attributed;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
@@ -165,8 +165,8 @@ fn the_waits_that_hta_expects_are_edges() {
         let wanted = Wanted::collectives();
         let launches = launches::find(&store, &choose(&store, &wanted));
         let attributor = Attributor::new(&store, &wanted, Captured::default());
-        let attribution = attributed(attributor, &launches, Window::ALL, &StackOptions::default());
-        let alone = Alone::find(&store, &attribution, Window::ALL);
+        let options = StackOptions::default();
+        let alone = Alone::find(&Attributed::new(name, attributor, &launches, Window::ALL, &options));
         let [graph] = &alone.graphs[..] else { panic!("{name}: {} graphs", alone.graphs.len()) };
         let waits = |at: usize| {
             let slice = graph.slices[at].unwrap();

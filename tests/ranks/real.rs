@@ -5,17 +5,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use nccl_stacks::answers::ranks::data::Compared;
-use nccl_stacks::answers::ranks::reduce::reduce;
+use nccl_stacks::answers::ranks::reduce::collectives;
 use nccl_stacks::answers::ranks::reduction::{RankReduction, Tie};
-use nccl_stacks::answers::stacks::data::StackOptions;
-use nccl_stacks::attribution::Attributor;
-use nccl_stacks::attribution::capture::Captured;
-use nccl_stacks::attribution::launches;
-use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::time::Window;
 
 use crate::support::once::Once;
 use crate::support::program::{ended, has, json_of, rows_of, run, stderr, stdout, verdict_of};
@@ -37,11 +31,8 @@ pub(crate) fn parts(path: &Path) -> Vec<RankReduction> {
     READ.get(path.to_owned(), || {
         let options = LoadOptions { args: ArgsWanted::OPERATIONS, ..LoadOptions::default() };
         let store = load(path, options, |_| {}).unwrap().store;
-        let wanted = Wanted::collectives();
-        let launches = launches::find(&store, &choose(&store, &wanted));
-        let attributor = Attributor::new(&store, &wanted, Captured::default());
         let name = path.file_name().unwrap().to_str().unwrap();
-        reduce(name, attributor, &launches, Window::ALL, &StackOptions::default())
+        collectives(name, &store)
     })
 }
 

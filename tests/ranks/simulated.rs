@@ -5,18 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nccl_stacks::answers::ranks::data::Compared;
-use nccl_stacks::answers::ranks::reduce::reduce;
+use nccl_stacks::answers::ranks::reduce::collectives;
 use nccl_stacks::answers::ranks::reduction::RankReduction;
-use nccl_stacks::answers::stacks::data::StackOptions;
-use nccl_stacks::attribution::Attributor;
-use nccl_stacks::attribution::capture::Captured;
-use nccl_stacks::attribution::launches;
-use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::time::Window;
 
 use crate::job::{How, Job, Late, Made, Offsets, When};
 use crate::support::random::{Random, rounds};
@@ -26,10 +20,7 @@ pub(crate) fn parts(name: &str, text: Vec<u8>) -> Vec<RankReduction> {
     let input = from_reader(name.to_owned(), None, Box::new(Cursor::new(text))).unwrap();
     let options = LoadOptions { args: ArgsWanted::OPERATIONS, ..LoadOptions::default() };
     let store = load_input(input, options, |_| {}).unwrap().store;
-    let wanted = Wanted::collectives();
-    let launches = launches::find(&store, &choose(&store, &wanted));
-    let attributor = Attributor::new(&store, &wanted, Captured::default());
-    reduce(name, attributor, &launches, Window::ALL, &StackOptions::default())
+    collectives(name, &store)
 }
 
 pub(crate) fn compare(made: &Made) -> Compared {

@@ -6,9 +6,10 @@ use foldhash::fast::FixedState;
 
 use super::critical::{PlacedPiece, placed};
 use super::reduce::launchers;
+use crate::answers::stacks::reduction::Attributed;
 use crate::answers::stacks::steps::Steps;
+use crate::attribution::launches;
 use crate::attribution::selection::{Wanted, collectives};
-use crate::attribution::{Attribution, launches};
 use crate::id::{GpuId, ProcessId, SliceId};
 use crate::operations::clocks::Clocks;
 use crate::operations::matching::Matches;
@@ -30,8 +31,9 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// Finds the critical path of each process that launches, in a window of a trace.
-    pub fn find(store: &Store, attribution: &Attribution, window: Window) -> Self {
+    /// Finds the critical path of each process that launches, in the window.
+    pub fn find(of: &Attributed<'_>) -> Self {
+        let Attributed { store, ref attribution, window, .. } = *of;
         let activity = &attribution.activity;
         let is_collective = |kernel: SliceId| activity.is_collective[store.slices.name(kernel).0 as usize];
         let mut found = Alone::default();

@@ -7,14 +7,16 @@ use crate::answers::damage::Losses;
 use crate::answers::stacks::data::StackOptions;
 use crate::answers::stacks::gpu_spans::{is_by_launches, launched_in, spans_of};
 use crate::answers::stacks::grouping::{GroupKey, GroupValue, Keys, Naming};
-use crate::answers::stacks::reduction::attributed;
+use crate::answers::stacks::reduction::Attributed;
 use crate::answers::stacks::steps::Steps;
 use crate::attribution::busy::Busy;
-use crate::attribution::launches::{Evidence, Launched, Launches, WindowOn};
+use crate::attribution::capture::Captured;
+use crate::attribution::launches::{Evidence, Launched, WindowOn};
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
+use crate::attribution::selection::{Wanted, choose};
 use crate::attribution::stack_key::StackKey;
-use crate::attribution::{Attribution, Attributor, KernelLaunch, launches};
+use crate::attribution::{Attributor, KernelLaunch, launches};
 use crate::event::ArgValue;
 use crate::id::{GpuId, ProcessId, RankId, SliceId, ThreadId, TraceId};
 use crate::names::category::CategoryKind;
@@ -26,30 +28,20 @@ use crate::replay::rank::{NodeKind, RankGraph};
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
-/// Reduces a trace to the collectives of a window, one part for each rank in it. Kernels of `launches`
-/// that are no collectives are left out. The trace must have been loaded with [`crate::event::ArgsWanted::OPERATIONS`], or all. If
-/// the store has several traces, each has parts of its own, under its own name instead of `name`.
-pub fn reduce(
-    name: &str,
-    attributor: Attributor<'_>,
-    launches: &Launches,
-    window: Window,
-    options: &StackOptions,
-) -> Vec<RankReduction> {
-    let store = attributor.store();
-    let queues = queues(store, window, options.window_on);
-    reduce_attributed(name, store, &attributed(attributor, launches, window, options), &queues, window, options)
+/// As [`reduce`], of all collectives of a trace.
+pub fn collectives(name: &str, store: &Store) -> Vec<RankReduction> {
+    let wanted = Wanted::collectives();
+    let launches = launches::find(store, &choose(store, &wanted));
+    let attributor = Attributor::new(store, &wanted, Captured::default());
+    reduce(&Attributed::new(name, attributor, &launches, Window::ALL, &StackOptions::default()))
 }
 
-/// As [`reduce`], of kernels that are already [attributed], with their [`queues`].
-pub fn reduce_attributed(
-    name: &str,
-    store: &Store,
-    attribution: &Attribution,
-    queues: &Queues,
-    window: Window,
-    options: &StackOptions,
-) -> Vec<RankReduction> {
+/// Reduces a trace to the collectives of a window, one part for each rank in it. Chosen kernels
+/// that are no collectives are left out. The trace must have been loaded with [`crate::event::ArgsWanted::OPERATIONS`], or all. If
+/// the store has several traces, each has parts of its own, under its own name.
+pub fn reduce(of: &Attributed<'_>) -> Vec<RankReduction> {
+    let Attributed { name, store, ref attribution, window, options, .. } = *of;
+    let queues = Queues::find(store, window, options.window_on);
     let window_of = windows(store, window, attribution.kernels.iter().map(|row| &row.launched));
     let ranks = Ranks::find(store, &attribution.kernels);
     let mut found = Found::default();
@@ -69,8 +61,7 @@ pub fn reduce_attributed(
         let gpu_span = measured.iter().map(|(span, _)| *span).reduce(Window::around).filter(|_| queues.is_of_work);
         let Found { texts, kinds, groups } = &found;
         let (kinds, groups) = (kinds.list.clone(), groups.clone());
-        let reducer =
-            Reducer { store, attribution, options, work: &queues.work, texts: texts.list.clone(), trace, gpus };
+        let reducer = Reducer { of, work: &queues.work, texts: texts.list.clone(), trace, gpus };
         let gpu = reducer.gpus.first().copied();
         let of_rank = reducer.gpus.iter().map(|gpu| window_of(*gpu)).reduce(Window::around).unwrap_or(window);
         let reduction = reducer.reduction(&own, of_rank, window);
@@ -87,8 +78,6 @@ pub fn reduce_attributed(
 
 /// What is needed of an operation.
 struct Own<'k> {
-    kernel: SliceId,
-    start: Ns,
     gpu: GpuId,
     rank: Option<RankId>,
     group: Option<u32>,
@@ -124,8 +113,6 @@ impl Found {
         let is_recorded = operation.communicator.is_some() || operation.dtype.is_some() || row.record.is_some();
         let kind = Kind::of(&operation, name, is_recorded);
         Own {
-            kernel,
-            start: store.slices.ts(kernel),
             gpu: store.gpu_of(kernel),
             rank: operation.rank,
             group: operation.communicator.map(|group| group as u32),
@@ -177,8 +164,7 @@ pub(super) fn launchers<'k>(store: &Store, kernels: impl Iterator<Item = &'k Lau
 }
 
 /// For how long nothing was queued on each GPU.
-#[derive(Debug, Default)]
-pub struct Queues {
+struct Queues {
     /// All work of GPUs, in the order of starts.
     work: Vec<Launched>,
     /// The span that is measured, and for how much of it nothing was queued.
@@ -187,28 +173,30 @@ pub struct Queues {
     is_of_work: bool,
 }
 
-/// For how much of the GPU span of what was launched in a window nothing was queued on each GPU; for the whole trace, and for a window that is
-/// chosen by when kernels start, of the window. A kernel is queued from the end of the call that launched it on.
-pub fn queues(store: &Store, window: Window, on: WindowOn) -> Queues {
-    let is_kernel = |slice: SliceId| store.category_kind(slice) == CategoryKind::Kernel;
-    let work = launches::of_all_work(store).kernels;
-    let kernels: Vec<Launched> = work.iter().filter(|of| is_kernel(of.kernel)).copied().collect();
-    let own = if is_by_launches(window, on) { launched_in(store, &kernels, window) } else { Vec::new() };
-    let (is_of_work, spans) = (!own.is_empty(), spans_of(store, &own));
-    let window_of = windows(store, window, kernels.iter());
-    let mut of_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
-    for launched in &kernels {
-        let Window { start, end } = store.slices.window(launched.kernel);
-        let call = launched.call.map(|call| store.slices.window(call).end);
-        let queued = call.map_or(start, |call| call.min(start));
-        of_gpu.entry(store.gpu_of(launched.kernel)).or_default().push((queued, end - queued));
+impl Queues {
+    /// For how much of the GPU span of what was launched in a window nothing was queued on each GPU; for the whole trace, and for a window that is
+    /// chosen by when kernels start, of the window. A kernel is queued from the end of the call that launched it on.
+    fn find(store: &Store, window: Window, on: WindowOn) -> Queues {
+        let is_kernel = |slice: SliceId| store.category_kind(slice) == CategoryKind::Kernel;
+        let work = launches::of_all_work(store).kernels;
+        let kernels: Vec<Launched> = work.iter().filter(|of| is_kernel(of.kernel)).copied().collect();
+        let own = if is_by_launches(window, on) { launched_in(store, &kernels, window) } else { Vec::new() };
+        let (is_of_work, spans) = (!own.is_empty(), spans_of(store, &own));
+        let window_of = windows(store, window, kernels.iter());
+        let mut of_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
+        for launched in &kernels {
+            let Window { start, end } = store.slices.window(launched.kernel);
+            let call = launched.call.map(|call| store.slices.window(call).end);
+            let queued = call.map_or(start, |call| call.min(start));
+            of_gpu.entry(store.gpu_of(launched.kernel)).or_default().push((queued, end - queued));
+        }
+        let measured = |(gpu, queued): (GpuId, Vec<(Ns, Ns)>)| {
+            let span = if is_of_work { *spans.get(&gpu)? } else { window_of(gpu) };
+            Some((gpu, (span, span.duration() - Busy::from_spans(queued).within(span.start, span.end))))
+        };
+        let of = of_gpu.into_iter().filter_map(measured).collect();
+        Queues { of, is_of_work, work }
     }
-    let measured = |(gpu, queued): (GpuId, Vec<(Ns, Ns)>)| {
-        let span = if is_of_work { *spans.get(&gpu)? } else { window_of(gpu) };
-        Some((gpu, (span, span.duration() - Busy::from_spans(queued).within(span.start, span.end))))
-    };
-    let of = of_gpu.into_iter().filter_map(measured).collect();
-    Queues { of, is_of_work, work }
 }
 
 /// The name of one of several traces.
@@ -271,9 +259,7 @@ fn said(
 
 /// Makes the part of a rank.
 struct Reducer<'a> {
-    store: &'a Store,
-    attribution: &'a Attribution,
-    options: &'a StackOptions,
+    of: &'a Attributed<'a>,
     work: &'a [Launched],
     texts: Vec<String>,
     trace: TraceId,
@@ -286,12 +272,13 @@ impl Reducer<'_> {
         let (stacks, stack_of) = self.stacks(own);
         let (mut steps, last_step) = self.steps(own, window);
         let mut streams: Numbers<Option<ThreadId>> = Numbers::default();
+        let slices = &self.of.store.slices;
         let mut rows: Vec<Row> = Vec::with_capacity(own.len());
         for (own, stack) in own.iter().zip(stack_of) {
-            let launched = own.launch.map_or(own.start, |call| self.store.slices.ts(call));
+            let kernel = own.row.launched.kernel;
             rows.push(Row {
-                kernel: own.kernel.0,
-                start: own.start,
+                kernel: kernel.0,
+                start: slices.ts(kernel),
                 dur: own.row.gpu_time,
                 exposed: own.row.exposed,
                 kind: own.kind,
@@ -299,26 +286,26 @@ impl Reducer<'_> {
                 seq: own.seq,
                 stack,
                 stream: streams.number(own.stream),
-                step: step_of(&steps, launched),
+                step: step_of(&steps, slices.ts(own.launch.unwrap_or(kernel))),
                 is_replay: own.row.launched.evidence == Evidence::GraphReplay,
                 ..Row::default()
             });
         }
         self.find_busy(&mut rows);
         let graph = build(&Source {
-            store: self.store,
+            store: self.of.store,
             work: self.work,
             gpus: &self.gpus,
             window: asked,
-            rows: own.iter().map(|own| (own.kernel, own.message)).collect(),
+            rows: own.iter().map(|own| (own.row.launched.kernel, own.message)).collect(),
             steps: steps.iter().map(|step| step.window).collect(),
             last_step,
-            profiled_from: profiled_from(self.store, self.trace),
+            profiled_from: profiled_from(self.of.store, self.trace),
         });
         self.find_busy_steps(&graph, &mut steps);
         RankReduction {
             world_size: self.world_size(),
-            host: self.store.host_of(self.trace).map(str::to_owned),
+            host: self.of.store.host_of(self.trace).map(str::to_owned),
             window,
             texts: self.texts,
             stacks,
@@ -331,7 +318,7 @@ impl Reducer<'_> {
 
     /// The stacks, and which of them each operation has.
     fn stacks(&self, own: &[&Own<'_>]) -> (Vec<ReducedStack>, Vec<Option<u32>>) {
-        let Reducer { store, attribution, options, .. } = self;
+        let Attributed { store, ref attribution, options, .. } = *self.of;
         let mut by_path: HashMap<_, u32> = HashMap::new();
         let mut stacks: Numbers<ReducedStack> = Numbers::default();
         let mut of = Vec::with_capacity(own.len());
@@ -368,7 +355,7 @@ impl Reducer<'_> {
 
     /// The steps of the processes that launch, and the slice of the last one. Another rank in the same file has its own.
     fn steps(&self, own: &[&Own<'_>], window: Window) -> (Vec<Step>, Option<SliceId>) {
-        let store = self.store;
+        let store = self.of.store;
         let launchers: BTreeSet<_> = own.iter().filter_map(|own| store.process_of(own.launch?)).collect();
         let all = Steps::find(store);
         let is_own = |process: ProcessId| launchers.is_empty() || launchers.contains(&process);
@@ -389,15 +376,15 @@ impl Reducer<'_> {
 
     /// Finds for how long kernels that compute ran, and none did, between the collectives.
     fn find_busy(&self, rows: &mut [Row]) {
-        let activity = &self.attribution.activity;
+        let activity = &self.of.attribution.activity;
         let is_compute = |kernel: &SliceId| {
-            let name = self.store.slices.name(*kernel);
+            let name = self.of.store.slices.name(*kernel);
             !activity.is_collective[name.0 as usize]
                 && activity.may_communicate(name).is_none()
-                && self.gpus.contains(&self.store.gpu_of(*kernel))
+                && self.gpus.contains(&self.of.store.gpu_of(*kernel))
         };
-        let span = |kernel: &SliceId| (self.store.slices.ts(*kernel), self.store.slices.dur(*kernel));
-        let busy = Busy::from_spans(self.store.kernels.iter().filter(|kernel| is_compute(kernel)).map(span));
+        let span = |kernel: &SliceId| (self.of.store.slices.ts(*kernel), self.of.store.slices.dur(*kernel));
+        let busy = Busy::from_spans(self.of.store.kernels.iter().filter(|kernel| is_compute(kernel)).map(span));
         let mut last: Option<Ns> = None;
         for row in rows {
             let start = last.unwrap_or(row.start);
@@ -409,10 +396,10 @@ impl Reducer<'_> {
 
     /// Finds for how long kernels ran that were launched in each step.
     fn find_busy_steps(&self, graph: &RankGraph, steps: &mut [Step]) {
-        let slices = &self.store.slices;
+        let slices = &self.of.store.slices;
         let mut spans: Vec<Vec<(Ns, Ns, bool)>> = vec![Vec::new(); steps.len()];
         for (node, slice) in graph.nodes.iter().zip(&graph.slices).filter(|(node, _)| !node.kind.is_cpu()) {
-            let is_kernel = |slice: &SliceId| self.store.category_kind(*slice) == CategoryKind::Kernel;
+            let is_kernel = |slice: &SliceId| self.of.store.category_kind(*slice) == CategoryKind::Kernel;
             if let (Some(step), Some(slice)) = (node.step, slice.filter(is_kernel)) {
                 spans[step as usize].push((slices.ts(slice), slices.dur(slice), node.kind == NodeKind::Slice));
             }
@@ -428,7 +415,7 @@ impl Reducer<'_> {
     }
 
     fn world_size(&self) -> Option<u32> {
-        let mut own = self.store.header.iter().filter(|field| field.trace == self.trace);
+        let mut own = self.of.store.header.iter().filter(|field| field.trace == self.trace);
         match own.find(|field| field.key == "distributedInfo.world_size")?.value {
             ArgValue::Int(size) => u32::try_from(size).ok().filter(|size| *size <= MOST_RANKS),
             _ => None,

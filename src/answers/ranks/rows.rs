@@ -6,13 +6,9 @@ use super::alone::paths;
 use super::critical::{PlacedPiece, pieces, placed};
 use super::data::{Compared, RankWaits, RanksError};
 use super::job::{JobError, Matched};
-use super::reduce::reduce;
+use super::reduce::collectives;
 use super::reduction::{GivenRank, RankReduction};
 use super::waiting::measure;
-use crate::answers::stacks::data::StackOptions;
-use crate::attribution::capture::Captured;
-use crate::attribution::selection::{Wanted, choose};
-use crate::attribution::{Attributor, launches};
 use crate::id::{RankId, SliceId, TraceId};
 use crate::operation::Communicator;
 use crate::operations::clocks::{ClockMode, Clocks};
@@ -27,11 +23,8 @@ use crate::time::Window;
 /// gives. A single trace has its critical path also without a collective, and without a rank, which then is 0.
 /// Errors: why the ranks cannot be compared, as a sentence.
 pub fn rank_rows(store: &Store, given: &[GivenRank]) -> Result<RankRows, String> {
-    let wanted = Wanted::collectives();
-    let launches = launches::find(store, &choose(store, &wanted));
-    let attributor = Attributor::new(store, &wanted, Captured::default());
     let name = store.traces.first().map_or("", |trace| trace.name.as_deref().unwrap_or(&trace.file));
-    let mut reductions = reduce(name, attributor, &launches, Window::ALL, &StackOptions::default());
+    let mut reductions = collectives(name, store);
     given.iter().try_for_each(|given| given.set(&mut reductions))?;
     if store.traces.len() == 1 && reductions.iter().all(|of| of.rows.is_empty()) {
         return Ok(RankRows { path: path_alone(store), ..RankRows::default() });

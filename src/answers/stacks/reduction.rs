@@ -95,28 +95,9 @@ struct StackTotals {
 }
 
 impl StackReduction {
-    /// Attributes every kernel in the window and groups the rows by stack. `name` is the trace's name.
-    pub fn reduce(
-        name: &str,
-        attributor: Attributor<'_>,
-        launches: &Launches,
-        window: Window,
-        options: &StackOptions,
-    ) -> Self {
-        let store = attributor.store();
-        let attribution = attributed(attributor, launches, window, options);
-        Self::of_attributed(name, store, &attribution, launches, window, options)
-    }
-
-    /// Reduces kernels that are [attributed] already.
-    pub fn of_attributed(
-        name: &str,
-        store: &Store,
-        attribution: &Attribution,
-        launches: &Launches,
-        window: Window,
-        options: &StackOptions,
-    ) -> Self {
+    /// Groups the kernels by stack.
+    pub fn reduce(of: &Attributed<'_>) -> Self {
+        let Attributed { name, store, launches, ref attribution, window, options } = *of;
         let StackOptions { exact_names, window_on, .. } = *options;
         let elsewhere = at_the_edges(store, launches, window, window_on);
         let spans = GpuSpans::find(store, &attribution.activity, window, window_on);
@@ -153,7 +134,7 @@ impl StackReduction {
             }
             groups = Some(found.into_iter().map(|(key, kernels)| (key, sums(None, &kernels))).collect());
         } else {
-            for ((rank, key), kernels) in by_label(&ranks_of, attribution, options) {
+            for ((rank, key), kernels) in by_label(&ranks_of, of) {
                 let of_key = sums(key.collective(), &kernels);
                 stacks.insert((rank, key), of_key);
             }
@@ -226,20 +207,36 @@ impl StackReduction {
     }
 }
 
-/// The chosen kernels of a window, attributed.
-pub fn attributed(
-    attributor: Attributor<'_>,
-    launches: &Launches,
-    window: Window,
-    options: &StackOptions,
-) -> Attribution {
-    let store = attributor.store();
-    let inside = |launched: &&Launched| window.contains(launched.at(store, options.window_on));
-    let of = AttributionOptions {
-        exact_names: options.exact_names,
-        forward: options.forward || options.grouping.needs_forward(),
-    };
-    attributor.attribute(launches.kernels.iter().filter(inside), of)
+/// The chosen kernels in a window of a trace, attributed, and what is asked about them.
+#[derive(Debug)]
+pub struct Attributed<'a> {
+    /// The name of the trace.
+    pub name: &'a str,
+    pub store: &'a Store,
+    /// The chosen kernels of the whole trace.
+    pub launches: &'a Launches,
+    pub attribution: Attribution,
+    pub window: Window,
+    pub options: &'a StackOptions,
+}
+
+impl<'a> Attributed<'a> {
+    pub fn new(
+        name: &'a str,
+        attributor: Attributor<'a>,
+        launches: &'a Launches,
+        window: Window,
+        options: &'a StackOptions,
+    ) -> Self {
+        let store = attributor.store();
+        let inside = |launched: &&Launched| window.contains(launched.at(store, options.window_on));
+        let of = AttributionOptions {
+            exact_names: options.exact_names,
+            forward: options.forward || options.grouping.needs_forward(),
+        };
+        let attribution = attributor.attribute(launches.kernels.iter().filter(inside), of);
+        Attributed { name, store, launches, attribution, window, options }
+    }
 }
 
 fn totals(kernels: &[&KernelLaunch]) -> Totals {
@@ -327,23 +324,14 @@ impl<'s> RanksOf<'s> {
 pub(super) type OfStack<'k> = ((Option<String>, StackKey), Vec<&'k KernelLaunch>);
 
 /// The attributed kernels of each stack, and of each rank if ranks are distinguished.
-pub(super) fn kernels_by_stack<'k>(
-    name: &str,
-    store: &Store,
-    attribution: &'k Attribution,
-    options: &StackOptions,
-) -> Vec<OfStack<'k>> {
-    let ranks = Ranks::find(store, &attribution.kernels);
-    let ranks = RanksOf::new(name, store, ranks, &attribution.kernels);
-    by_label(&ranks, attribution, options).filter(|((_, key), _)| key.no_launch.is_none()).collect()
+pub(super) fn kernels_by_stack<'k>(of: &'k Attributed<'_>) -> Vec<OfStack<'k>> {
+    let kernels = &of.attribution.kernels;
+    let ranks = RanksOf::new(of.name, of.store, Ranks::find(of.store, kernels), kernels);
+    by_label(&ranks, of).filter(|((_, key), _)| key.no_launch.is_none()).collect()
 }
 
-fn by_label<'k>(
-    ranks: &RanksOf<'_>,
-    attribution: &'k Attribution,
-    options: &StackOptions,
-) -> impl Iterator<Item = OfStack<'k>> {
-    let RanksOf { name, store, .. } = *ranks;
+fn by_label<'k>(ranks: &RanksOf<'_>, of: &'k Attributed<'_>) -> impl Iterator<Item = OfStack<'k>> {
+    let Attributed { name, store, ref attribution, options, .. } = *of;
     let rank = |kernel: &KernelLaunch| options.per_rank.then(|| ranks.kernel(kernel));
     let found = by_stack(store, attribution, options.exact_names, rank);
     found.into_iter().map(move |((rank, key), kernels)| ((rank.map(|rank| rank.label(store, name)), key), kernels))
@@ -554,5 +542,6 @@ pub fn stack_report(
     if window == Window::ALL {
         (window, options.window_on) = whole(attributor.store(), options.window_on);
     }
-    StackReport::merge(vec![StackReduction::reduce("", attributor, launches, window, &options)], &options)
+    let part = StackReduction::reduce(&Attributed::new("", attributor, launches, window, &options));
+    StackReport::merge(vec![part], &options)
 }

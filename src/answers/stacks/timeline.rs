@@ -6,15 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::cpu_calls::CpuCalls;
-use super::data::StackOptions;
+use super::cpu_calls::{CpuCalls, texts};
 use super::gpu_spans::within_trace;
-use super::reduction::kernels_by_stack;
+use super::reduction::{Attributed, kernels_by_stack};
 use super::step_costs::{StepCost, StepSums};
 use super::steps::{Step, Steps};
 use crate::attribution::Attribution;
 use crate::attribution::stack_key::StackKey;
 use crate::id::{GpuId, SliceId, ThreadId};
+use crate::numbers::Numbers;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
@@ -106,23 +106,17 @@ pub struct ExposedPart {
 type Track = (GpuId, Option<ThreadId>);
 
 impl Timeline {
-    /// The kernels of a window. `attribution` has the chosen kernels; other kernels are drawn too, without a stack. There are at most `most` rows,
-    /// and about as many exposed parts.
-    pub fn new(
-        name: &str,
-        store: &Store,
-        attribution: &Attribution,
-        window: Window,
-        options: &StackOptions,
-        most: usize,
-    ) -> Self {
+    /// The kernels of a window. Others than the chosen ones are drawn too, without a stack. There are at most `most` rows, and about as many exposed
+    /// parts.
+    pub fn new(of: &Attributed<'_>, most: usize) -> Self {
+        let Attributed { name, store, ref attribution, window, .. } = *of;
         let window = within_trace(store, window);
         let since = |step: Window| Window { start: step.start - window.start, end: step.end - window.start };
         let named = |step: Step| (store.slice_name(step.slice).to_owned(), since(step.window));
         let steps = steps(store, window).into_iter().map(named).collect();
-        let Stacks { stacks, of_kernel } = Stacks::new(name, store, attribution, options);
+        let Stacks { stacks, of_kernel } = Stacks::new(of);
         let mut timeline = Timeline { name: name.to_owned(), window, steps, stacks, ..Timeline::default() };
-        let mut names: HashMap<StringId, u32> = HashMap::new();
+        let mut names: Numbers<StringId> = Numbers::default();
         let mut lanes: BTreeMap<(GpuId, Option<ThreadId>), u32> = BTreeMap::new();
         let (mut rows, mut of_row) = (Vec::new(), Vec::new());
         for kernel in store.kernels.iter().copied() {
@@ -140,15 +134,13 @@ impl Timeline {
                 lane,
                 window: own.within(window),
                 stack: of_kernel.get(&kernel).copied(),
-                name: Some(*names.entry(store.slices.name(kernel)).or_insert_with(|| {
-                    timeline.names.push(store.slice_name(kernel).to_owned());
-                    timeline.names.len() as u32 - 1
-                })),
+                name: Some(names.number(store.slices.name(kernel))),
                 call: None,
                 does: Does::from_name(attribution, store.slices.name(kernel)),
                 count: 1,
             });
         }
+        timeline.names = texts(store, names);
         timeline.add_calls(store, attribution, &mut rows, &of_row);
         let tracks = timeline.sort_lanes(store, &lanes, &mut rows);
         timeline.fill(rows, most);
@@ -158,7 +150,8 @@ impl Timeline {
     }
 
     /// Adds what each step cost. Steps of one name get numbers.
-    pub fn add_costs(&mut self, store: &Store, attribution: &Attribution, options: &StackOptions) {
+    pub fn add_costs(&mut self, of: &Attributed<'_>) {
+        let Attributed { store, ref attribution, options, .. } = *of;
         let sums = StepSums::of_trace(store, attribution, self.window, options.window_on, options.exact_names);
         let steps = steps(store, self.window);
         let cost = |step: &Step| Some(sums.get(&step.label)?.cost(&options.user_code));
@@ -315,13 +308,13 @@ struct Stacks {
 }
 
 impl Stacks {
-    fn new(name: &str, store: &Store, attribution: &Attribution, options: &StackOptions) -> Self {
+    fn new(of: &Attributed<'_>) -> Self {
         let mut found = Stacks::default();
         // Groups have keys of their own and no stacks.
-        if options.grouping.is_asked() {
+        if of.options.grouping.is_asked() {
             return found;
         }
-        for (number, (stack, kernels)) in (0..).zip(kernels_by_stack(name, store, attribution, options)) {
+        for (number, (stack, kernels)) in (0..).zip(kernels_by_stack(of)) {
             found.stacks.push(stack);
             found.of_kernel.extend(kernels.iter().map(|kernel| (kernel.launched.kernel, number)));
         }
