@@ -128,7 +128,11 @@ fn a_log_that_breaks_off_does_not_show_how_far_its_rank_got() {
         let files: Vec<_> = (0..3).map(|rank| folder.path().join(format!("{rank}.log"))).collect();
         let report = nccl_stacks::answers::hang::hang(&read_all(&files, Keep::All, 1));
         // Whose log is cut has records.
-        assert!(report.ranks_without_records.iter().all(|rank| *rank == 3), "{cut}: {:?}", report.ranks_without_records);
+        assert!(
+            report.ranks_without_records.iter().all(|rank| *rank == 3),
+            "{cut}: {:?}",
+            report.ranks_without_records
+        );
         report.lagging.iter().flat_map(|group| group.missing_ranks.clone()).collect::<Vec<u32>>()
     };
     assert_eq!((judged(0), judged(10), judged(FLAT.len() + 1)), (vec![], vec![], vec![2]));
