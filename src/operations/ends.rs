@@ -297,7 +297,7 @@ mod tests {
             }
             let ahead = 1e9 * random.unit();
             let end = |end: &f64| (end + ahead + 200.0 * random.normal()) as i64;
-            let token = |end: i64| Token { what: 1, size: 0, seq: None, end, is_tied: true };
+            let token = |end: i64| Token { what: 1, size: 0, seq: None, step: None, end, is_tied: true };
             all.push(ends.iter().map(end).map(token).collect());
         }
         all

@@ -63,6 +63,8 @@ pub struct MatchedCollective {
     pub rows: Vec<Option<u32>>,
     pub tie: Tie,
     pub fault: Option<Fault>,
+    /// The member that is the root, and whether it gives (broadcast, scatter) or takes; `None` without a root that is here and known.
+    pub root: Option<(usize, bool)>,
     /// Members whose kernel carries out several messages, and counts with another one.
     pub elsewhere: Vec<usize>,
 }
@@ -118,6 +120,16 @@ impl Status {
 impl MatchedCollective {
     pub fn present(&self) -> usize {
         self.rows.iter().flatten().count()
+    }
+
+    /// Whether others wait for a member: at a broadcast for the root alone.
+    pub fn is_awaited(&self, member: usize) -> bool {
+        self.root.is_none_or(|(root, gives)| !gives || root == member)
+    }
+
+    /// Whether a member waits for others: at a broadcast all but the root, at a reduce the root alone.
+    pub fn waits(&self, member: usize) -> bool {
+        self.root.is_none_or(|(root, gives)| gives != (root == member))
     }
 
     /// Whether the kernel of a member counts here.
@@ -375,7 +387,8 @@ fn tokens(rank: &RankRows<'_>, words: &mut Numbers<String>) -> Vec<Token> {
         let (what, size, tie) = kinds[row.kind as usize];
         // Each rank counts its own sends and receives, to and from all others.
         let seq = row.seq.filter(|_| tie != Tie::PointToPoint);
-        Token { what, size, seq, end: row.end().0, is_tied: tie.ends_together() }
+        let step = row.step.and_then(|step| rank.steps.get(step as usize)?.number());
+        Token { what, size, seq, step, end: row.end().0, is_tied: tie.ends_together() }
     };
     rank.rows.iter().map(token).collect()
 }
@@ -428,11 +441,25 @@ fn match_group(
     let are_here: HashSet<u32> = here.iter().copied().collect();
     let absent = of_group.into_iter().filter(|rank| !are_here.contains(rank)).collect();
     if name.ranks.is_none() && name.inferred_from_stream.is_some() {
-        name.ranks = Some(here);
+        name.ranks = Some(here.clone());
+    }
+    for collective in collectives.iter_mut().filter(|of| of.tie == Tie::Rooted) {
+        let row = members.iter().zip(&collective.rows).find_map(|(rank, row)| Some((*rank, (*row)?)));
+        let kind = row.map(|(rank, row)| ranks[rank].kind(&ranks[rank].rows[row as usize]));
+        let root = kind.and_then(|kind| root_of(kind, name.ranks.as_ref()?, &here));
+        collective.root = root.filter(|(root, _)| collective.rows[*root].is_some());
     }
     mark_other_collectives(&heads, &mut collectives);
     mark_other_sizes(&members, tokens, &mut collectives);
     MatchedGroup { name, members, absent, collectives, gap: None, is_renumbered }
+}
+
+/// The root's place among the members that are here, and whether it gives or takes.
+fn root_of(kind: &Kind, group: &[u32], here: &[u32]) -> Option<(usize, bool)> {
+    let known = Collective::of_record(kind.collective.as_deref()?)?;
+    let root = group.get(usize::try_from(kind.peer?).ok()?)?;
+    let place = here.iter().position(|rank| rank == root)?;
+    Some((place, matches!(known, Collective::Broadcast | Collective::Scatter)))
 }
 
 /// Adds a rank's collectives to those of others. What only it has goes before the next that both have.
@@ -453,7 +480,7 @@ fn merge(
         rows[member] = Some(row);
         (
             Token { end: own[at].end.saturating_add(difference), ..own[at] },
-            MatchedCollective { rows, tie, fault: None, elsewhere: Vec::new() },
+            MatchedCollective { rows, tie, fault: None, root: None, elsewhere: Vec::new() },
         )
     };
     let mut pairs = pairs.iter().peekable();
@@ -466,6 +493,7 @@ fn merge(
             collective.rows[member] = Some(row);
             collective.tie = collective.tie.max(tie);
             (token.seq, token.size) = (token.seq.or(own[*at].seq), token.size.max(own[*at].size));
+            token.step = token.step.or(own[*at].step);
             next = at + 1;
         }
         merged.push((token, collective));

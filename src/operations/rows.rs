@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::names::collectives::Collective;
+use crate::names::steps::number;
 use crate::operation::{Communicator, Message, Operation, Split};
-use crate::time::Ns;
+use crate::time::{Ns, Window};
 
 /// The collectives of one rank of a job.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +18,7 @@ pub struct RankRows<'a> {
     pub groups: &'a [Communicator],
     /// Names of kernels; kinds have their positions.
     pub texts: &'a [String],
+    pub steps: &'a [Step],
 }
 
 impl<'a> RankRows<'a> {
@@ -33,6 +35,19 @@ impl<'a> RankRows<'a> {
         let kind = self.kind(row);
         kind.collective.as_deref().unwrap_or_else(|| self.text(kind.kernel))
     }
+}
+
+/// A step of training or serving.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    pub name: String,
+    pub window: Window,
+    /// How long any kernel that was launched in it ran on the rank's GPUs.
+    #[serde(default)]
+    pub busy: Ns,
+    /// The same of kernels that are no collectives.
+    #[serde(default)]
+    pub compute: Ns,
 }
 
 /// One collective on one rank.
@@ -62,6 +77,13 @@ pub struct Row {
     /// A position in the steps.
     pub step: Option<u32>,
     pub is_replay: bool,
+}
+
+impl Step {
+    /// The profiler's number of it.
+    pub(crate) fn number(&self) -> Option<u64> {
+        number(&self.name)
+    }
 }
 
 impl Row {

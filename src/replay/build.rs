@@ -245,6 +245,8 @@ impl Builder<'_> {
     fn of_call(&mut self, lane: usize, kind: NodeKind, window: Window, call: &Call) -> u32 {
         let at = self.on_thread(lane, kind, window, self.source.store.slices.name(call.slice));
         self.graph.slices[at as usize] = Some(call.slice);
+        // Where it begins: like calls may return in the next step on a rank that does not wait.
+        self.graph.nodes[at as usize].step = self.step(call.start);
         at
     }
 

@@ -33,6 +33,19 @@ pub struct Culprit {
     /// The same of all the rest of the work; `None` where it is not looked at. Where both are equally much slower, it is the processor that is, and not the function.
     #[cfg_attr(test, schemars(range(min = 0)))]
     pub rest_slower: Option<f64>,
+    /// What the peers run there.
+    #[serde(skip)]
+    pub instead: Instead,
+}
+
+/// What the peers run where a rank runs a kernel or function.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Instead {
+    #[default]
+    Same,
+    Nothing,
+    /// Another kernel.
+    Other(String),
 }
 
 /// What is slower by more than so many times as much as the rest is a cause by itself. In simulated jobs a CPU that is slower as a whole has functions of
@@ -105,6 +118,7 @@ impl<'a, 'q> Culprits<'a, 'q> {
             times
         });
         let culprit = |(of, ended): (Candidate, i64)| Culprit {
+            instead: self.instead(&of),
             name: of.name,
             saves_ns: end - ended,
             slower: Some(of.own.slower()),
@@ -112,6 +126,28 @@ impl<'a, 'q> Culprits<'a, 'q> {
             rest_slower: self.intervals.is_none().then(|| of.rest.slower()),
         };
         Culprit::ranked(candidates.into_iter().zip(ends).map(culprit))
+    }
+
+    /// What the peers run at the places of a kernel. Of functions it is not known: one that takes no time by itself is in no list.
+    fn instead(&self, of: &Candidate) -> Instead {
+        let Question { ranks, peers, job, .. } = self.question;
+        let (is_set, is_it) = (self.question.flags(self.set), |name: &str| name == of.name);
+        let mut others = ranks.iter().zip(&is_set).filter(|(_, is_set)| !**is_set).map(|(graph, _)| graph).peekable();
+        if self.part == Part::Cpu || others.peek().is_none() {
+            return Instead::Same;
+        }
+        if of.own.peers == 0 {
+            return Instead::Nothing;
+        }
+        if others.flat_map(|graph| &graph.texts).any(|text| is_it(text)) {
+            return Instead::Same;
+        }
+        let name = |(rank, node): &(u32, u32)| ranks[*rank as usize].name(job.node(*node as usize).of);
+        let other = peers.places().filter(|place| place.0 == self.part.role()).find_map(|(_, members)| {
+            let (own, others): (Vec<_>, Vec<_>) = members.iter().partition(|(rank, _)| is_set[*rank as usize]);
+            own.iter().any(|member| is_it(name(member))).then(|| others.first().map(|other| name(other).to_owned()))?
+        });
+        other.map_or(Instead::Same, Instead::Other)
     }
 
     /// How much longer a node's work takes than on the peers.

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
+use super::culprits::Culprits;
 use super::late::Control;
+pub(crate) use super::late_work::BEYOND_ERROR;
 use super::late_work::LateSearch;
 pub use super::late_work::{Extent, LateWork};
 pub use super::peers::Part;
@@ -20,6 +22,15 @@ const USELESS: f64 = 0.1;
 
 /// How many runs are asked of every job.
 const ASKED: usize = 4;
+
+/// A smaller share of the job is no reason for how long it takes.
+const WORTH: f64 = 0.01;
+
+/// If nobody is found, so many ranks are asked about one by one, as `what-if` does.
+const ASKED_RANKS: usize = 20;
+
+/// What a kernel has of what is saved, if it has most.
+const MOST: f64 = 0.5;
 
 /// What reruns of a job say. Times are in ns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -56,6 +67,20 @@ pub struct Reruns {
     pub recorded_later_ns: Vec<(u32, i64)>,
     /// The ranks of which nothing shows why they are late: no other rank does the same, or what their threads did was not recorded.
     pub unjudged: Vec<u32>,
+    /// What else is asked of every job if nobody is found.
+    #[serde(skip)]
+    pub nobody: Nobody,
+}
+
+/// What a job saves by other questions than which ranks are late, in ns. What may be hidden is no less.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Nobody {
+    /// If all begin together.
+    pub together_saves_ns: i64,
+    /// The rank that saves most by itself if it does as its peers.
+    pub rank: Option<(u32, i64)>,
+    /// If another rank takes longest in each step: in which kernel, where one has most of that.
+    pub in_turn: Option<Option<String>>,
 }
 
 impl Reruns {
@@ -72,6 +97,11 @@ pub(crate) fn find(question: &Question<'_>, numbers: &[u32]) -> Reruns {
         ranks.iter_mut().for_each(|rank| *rank = numbers[*rank as usize]);
         ranks.sort_unstable();
     }
+    for of in &mut reruns.findings {
+        of.after.iter_mut().for_each(|rank| *rank = numbers[*rank as usize]);
+        of.each.iter_mut().for_each(|(rank, _)| *rank = numbers[*rank as usize]);
+    }
+    reruns.nobody.rank.iter_mut().for_each(|(rank, _)| *rank = numbers[*rank as usize]);
     let begun: Option<Vec<i64>> = question.job.profiled_from.iter().copied().collect();
     let first = begun.iter().flatten().min().copied().unwrap_or_default();
     let error = reruns.error.map_or(0.0, |error| error.of_saving(reruns.steps) * reruns.length_ns as f64) as i64;
@@ -139,10 +169,51 @@ impl Question<'_> {
             reruns.findings.extend(found);
             reruns.hidden_ns = reruns.hidden_ns.max(hidden);
         }
-        // What is printed as 0.0 % of the job is nothing to look at.
+        // What is printed as 0.0 % of the job is nothing to look at, and what is not beyond its error may be none; then as much may be hidden.
         let least = SEEN * reruns.length_ns as f64;
-        reruns.findings.retain(|of| of.saves_ns as f64 >= least);
-        reruns.findings.sort_by_key(|finding| std::cmp::Reverse(finding.saves_ns));
+        reruns.findings.retain(|of| {
+            let is_sure = of.saves_ns > BEYOND_ERROR * of.error_ns;
+            reruns.hidden_ns = if is_sure { reruns.hidden_ns } else { reruns.hidden_ns.max(of.saves_ns) };
+            is_sure && of.saves_ns as f64 >= least
+        });
+        // What saves as much only without what was found before comes after that.
+        let mut rank: Vec<(i64, LateWork)> = Vec::new();
+        for of in std::mem::take(&mut reruns.findings) {
+            let before = rank.iter().filter(|(_, known)| known.part == of.part && !of.after.is_empty());
+            let most = before.map(|(saves, _)| *saves).min().unwrap_or(i64::MAX);
+            rank.push((of.saves_ns.min(most), of));
+        }
+        rank.sort_by_key(|(saves, _)| std::cmp::Reverse(*saves));
+        reruns.findings = rank.into_iter().map(|(_, of)| of).collect();
+        if reruns.findings.iter().all(|of| (of.named_saving() as f64) < WORTH * reruns.length_ns as f64) {
+            reruns.nobody = self.nobody(&all);
+        }
         reruns
+    }
+
+    /// What is asked if nobody is found.
+    fn nobody(&self, all: &[usize]) -> Nobody {
+        let asked: Vec<usize> = all.iter().copied().take(ASKED_RANKS).collect();
+        let mut saved = self.saved(asked.len() + 1, |at| match asked.get(at) {
+            Some(rank) => self.all_like_peers(self.job.times.clone(), &[*rank]),
+            None => {
+                let mut times = self.job.times.clone();
+                self.recorded_together(&mut times);
+                times
+            }
+        });
+        let together_saves_ns = saved.pop().unwrap_or_default();
+        let ranks = asked.into_iter().map(|rank| rank as u32).zip(saved);
+        let rank = ranks.max_by_key(|(rank, saves)| (*saves, std::cmp::Reverse(*rank)));
+        let of_parts = self.saved(2, |at| self.like_peers(self.job.times.clone(), all, [Part::Cpu, Part::Gpu][at]));
+        let part = if of_parts[0] > of_parts[1] { Part::Cpu } else { Part::Gpu };
+        let in_turn = self.is_another_each_time(part).then(|| {
+            let base = &self.job.times;
+            let cured = self.like_peers(base.clone(), all, part);
+            let most = Culprits::new(self, (all, part), [base, &cured], None).find(self.end).into_iter().next();
+            let saves = of_parts[usize::from(part == Part::Gpu)];
+            most.filter(|of| of.saves_ns as f64 >= MOST * saves as f64).map(|of| of.name)
+        });
+        Nobody { together_saves_ns, rank, in_turn }
     }
 }

@@ -13,9 +13,9 @@ use crate::time::Ns;
 /// With fewer collectives of CPUs it may be chance that a member never left before another one arrived.
 const FEWEST_CPU_COLLECTIVES: usize = 3;
 
-/// Whether members of a collective wait for each other. A root may end before others start, and it is unknown what is in the rest.
+/// Whether it is known which members of a collective wait for which. It is not where no root is known, nor what is in the rest.
 fn ties(collective: &MatchedCollective) -> bool {
-    let waits = collective.tie.synchronises() || collective.tie == Tie::PointToPoint;
+    let waits = collective.tie.synchronises() || collective.tie == Tie::PointToPoint || collective.root.is_some();
     waits && collective.fault.is_none() && collective.present() > 1
 }
 
@@ -46,7 +46,7 @@ pub(super) fn shifts(ranks: &[&RankGraph], rows: &[Rows], matches: &Matches, clo
     }
     let mut apart: BTreeMap<(usize, usize), Vec<Ns>> = BTreeMap::new();
     for group in &matches.groups {
-        for collective in group.collectives.iter().filter(|collective| ties(collective)) {
+        for collective in group.collectives.iter().filter(|collective| ties(collective) && collective.root.is_none()) {
             let members = group.members.iter().zip(&collective.rows);
             let ends: Vec<(usize, Ns)> = members.filter_map(|(rank, row)| end(*rank, (*row)?)).collect();
             for ((first, one), (second, other)) in ends.iter().zip(ends.iter().skip(1)) {
@@ -89,23 +89,34 @@ pub(super) fn join_collectives(
     let (drafts, rendezvous) = drafts.split_at_mut(last);
     for group in &matches.groups {
         for collective in group.collectives.iter().filter(|collective| ties(collective)) {
-            let members = group.members.iter().zip(&collective.rows);
-            let members: Vec<(usize, ArrivalAndEnd)> =
-                members.filter_map(|(rank, row)| Some((*rank, node(*rank, (*row)?)?))).collect();
-            let latest = members.iter().map(|(rank, (arrival, _))| drafts[*rank].time(*arrival)).max();
-            let (Some(latest), Some((first, (arrival, _)))) = (latest, members.first()) else { continue };
+            let members = group.members.iter().zip(&collective.rows).enumerate();
+            let members: Vec<(usize, usize, ArrivalAndEnd)> =
+                members.filter_map(|(member, (rank, row))| Some((member, *rank, node(*rank, (*row)?)?))).collect();
+            // If none ended before all had started, they may have waited for each other, whoever is the root.
+            let all = members.iter().map(|(_, rank, (arrival, _))| drafts[*rank].time(*arrival)).max();
+            let has_early = members.iter().any(|(_, rank, (_, end))| Some(drafts[*rank].time(*end)) < all);
+            let is_awaited = |member: usize| !has_early || collective.is_awaited(member);
+            let waits = |member: usize| !has_early || collective.waits(member);
+            let mut awaited = members.iter().filter(|(member, ..)| is_awaited(*member));
+            let latest = awaited.clone().map(|(_, rank, (arrival, _))| drafts[*rank].time(*arrival)).max();
+            let (Some(latest), Some((_, first, (arrival, _)))) = (latest, awaited.next()) else { continue };
             let first = drafts[*first].node(*arrival);
             let all = Node { role: Role::Rendezvous, of: NO_NODE, time: latest, start: latest, ..first };
             let all = (last as u32, rendezvous[0].push(all, 0));
-            for (rank, (arrival, end)) in members {
+            for (member, rank, (arrival, end)) in members {
                 let (draft, place) = (&mut drafts[rank], |node: u32| (rank as u32, node));
                 let edge = |from, to| Between { from, to, least: 0, kind: EdgeKind::Rendezvous };
-                found.push(edge(place(arrival), all));
+                let is_awaited = is_awaited(member);
+                found.extend(is_awaited.then(|| edge(place(arrival), all)));
                 // What was sent may be under way when the receiver arrives.
                 let is_sure = collective.tie.synchronises() && collective.tie != Tie::Uneven;
-                let has_waited = is_sure || draft.time(end) >= latest;
+                let has_waited = is_sure || waits(member) && draft.time(end) >= latest;
                 let (from, since) = if has_waited { (all, latest) } else { (place(arrival), draft.time(arrival)) };
                 found.push(edge(from, place(end)));
+                // Who receives from a root is there, too.
+                let is_there = has_waited && !is_awaited;
+                found.extend(is_there.then(|| edge(place(arrival), place(end))));
+                let since = if is_there { since.max(draft.time(arrival)) } else { since };
                 // A kernel of several messages ends after the last of them.
                 let (time, own) = (draft.time(end), &mut draft.own[end as usize]);
                 *own = (*own).min(time - since);

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::culprits::{Culprit, Culprits};
+use super::culprits::{Culprit, Culprits, Instead};
 use super::job::Times;
 use super::late::{Control, LARGE_JOB, LEAST_SHARE, Search, Standing, Standout};
 use super::peers::Part;
 use super::question::Question;
 use super::rank::{EdgeKind, NodeKind};
 use crate::names::frames::is_python;
+use crate::statistics::median_time;
+use crate::time::Ns;
 
 /// Most of what several ranks save together, and nearly all of it.
 const MOST: f64 = 0.5;
@@ -35,6 +37,15 @@ const SEEDS: usize = 1_000;
 
 /// A peer with this share of the excess of a late rank is as slow.
 const AS_SLOW: f64 = 0.8;
+
+/// What saves no more than this many times its error is not found.
+pub(crate) const BEYOND_ERROR: i64 = 2;
+
+/// With fewer steps nothing shows whether a rank is slow in most of them.
+const FEWEST_STEPS: usize = 3;
+
+/// A rank is slow in a step if it takes longer there by this share of what it takes longer in all.
+const SLOW: f64 = 0.3;
 
 /// Ranks that take longer than their peers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -76,6 +87,12 @@ pub struct LateWork {
     pub saves_by_step_ns: Vec<i64>,
     /// The functions or kernels that take longer there, each with what it saves by itself. What several save does not add up.
     pub culprits: Vec<Culprit>,
+    /// Ranks with more, if it saves far less by itself than without what these take longer.
+    #[serde(skip)]
+    pub after: Vec<u32>,
+    /// Of ranks that save together what none of them saves by itself: what each takes longer in.
+    #[serde(skip)]
+    pub each: Vec<(u32, String)>,
 }
 
 impl LateWork {
@@ -90,7 +107,13 @@ impl LateWork {
     }
 
     fn has_most(&self, of: &Culprit) -> bool {
-        of.saves_ns as f64 >= MOST * self.saves_ns as f64 && of.saves_ns > self.error_ns
+        of.saves_ns as f64 >= MOST * self.saves_ns as f64 && of.saves_ns > BEYOND_ERROR * self.error_ns
+    }
+
+    /// How many times as long the work takes, if one function or kernel has most of it and the rest is as much slower.
+    pub fn slower_alike(&self) -> Option<f64> {
+        let of = self.culprits.first().filter(|of| self.has_most(of) && !of.is_by_itself())?;
+        of.slower.map(|slower| 1.0 + slower)
     }
 }
 
@@ -128,7 +151,7 @@ impl LateSearch<'_, '_> {
     pub(super) fn find(&self, control: &Control) -> (Vec<LateWork>, i64) {
         let question = self.question;
         let (mut base, mut end) = (question.job.times.clone(), question.end);
-        let mut found = Vec::new();
+        let mut found: Vec<LateWork> = Vec::new();
         let least = self.of_graph + UNSTEADY * control.unsteady as i64;
         if self.part == Part::Cpu {
             let beginners = question.late_beginners(least);
@@ -141,6 +164,8 @@ impl LateSearch<'_, '_> {
             self.cure(Extent::Calls, &with_calls, (&mut base, &mut end), least, &cure, &mut found);
         }
         let mut hidden = 0;
+        let (first_base, first_end) = (base.clone(), end);
+        let mut settling = Settling::default();
         let mut ranks = question.peers.with_peers();
         let mut again = (!found.is_empty()).then(|| Control::new(question, &base, 0));
         let rounds = match question.job.nodes.len() {
@@ -152,8 +177,14 @@ impl LateSearch<'_, '_> {
             let control = again.as_ref().unwrap_or(control);
             let LateSearch { part, half, of_graph, .. } = *self;
             let search = Search { question, part, ranks: ranks.clone(), base: &base, end, control, half, of_graph };
-            let (standouts, here) = search.find();
+            let (mut standouts, here) = search.find();
             hidden = if round == 0 { here } else { hidden.max(here) };
+            // Nobody is late if another rank takes longest each time; what that costs is not the set's.
+            standouts.retain(|of| {
+                let is_late = !self.are_in_turn(of, &base, end);
+                hidden = if is_late { hidden } else { hidden.max(of.saves) };
+                is_late
+            });
             let Some(first) = standouts.iter().max_by_key(|of| of.saves) else { break };
             let times = self.without(&base, first);
             // What varies beside the cause shows where that is taken away.
@@ -168,10 +199,14 @@ impl LateSearch<'_, '_> {
                 };
                 (self.of_graph + varies + by_chance.abs()).max(1)
             };
-            let works = standouts.iter().map(|of| (self.late_work(of, &base, end, error(of)), of.saves));
-            let mut works: Vec<(LateWork, i64)> = works.collect();
-            works.sort_by_key(|(_, saves)| std::cmp::Reverse(*saves));
-            found.extend(works.into_iter().map(|(of, _)| of));
+            let mut works: Vec<(LateWork, &Standout)> =
+                standouts.iter().map(|of| (self.late_work(of, &base, end, error(of)), of)).collect();
+            works.sort_by_key(|(_, of)| std::cmp::Reverse(of.saves));
+            for (work, of) in works {
+                settling.works.push(work);
+                settling.standouts.push(of.clone());
+            }
+            settling.unsteady = next.unsteady as i64;
             // What else these ranks do is asked again without what they did at a few places.
             if first.places.is_empty() {
                 let are_late: BTreeSet<&usize> = first.set.iter().collect();
@@ -185,7 +220,98 @@ impl LateSearch<'_, '_> {
                 (base, again) = (times, Some(next));
             }
         }
+        found.extend(self.settle(settling, &first_base, first_end));
         (found, hidden)
+    }
+
+    /// Each was found without what was found before. What several save together and none by itself is that of the fewest with nearly all of it; and what was found of
+    /// the same ranks several times is one.
+    fn settle(&self, settling: Settling, base: &Times, end: i64) -> Vec<LateWork> {
+        let (question, Settling { works, standouts, unsteady }) = (self.question, settling);
+        let (mut works, mut found): (Vec<LateWork>, Vec<LateWork>) = (works, Vec::new());
+        let are_late: Vec<&Standout> = standouts.iter().filter(|of| of.standing != Standing::Slower).collect();
+        let sets: BTreeSet<&Vec<usize>> = are_late.iter().map(|of| &of.set).collect();
+        let saved = |set: &[usize]| end - question.end_of(question.like_peers(base.clone(), set, self.part));
+        let mut set: Vec<usize> =
+            sets.iter().copied().flatten().copied().collect::<BTreeSet<usize>>().into_iter().collect();
+        if sets.len() > 1 {
+            let joint = saved(&set);
+            let alone: i64 = sets.iter().map(|set| saved(set)).sum();
+            if (alone as f64) < MOST * joint as f64 {
+                for rank in set.clone() {
+                    let rest: Vec<usize> = set.iter().copied().filter(|of| *of != rank).collect();
+                    if !rest.is_empty() && saved(&rest) as f64 >= NEARLY_ALL * joint as f64 {
+                        set = rest;
+                    }
+                }
+                let each = |rank: &usize| {
+                    let of_rank = works.iter().filter(|of| of.ranks.contains(&(*rank as u32)));
+                    let most = of_rank.max_by_key(|of| of.excess_ns)?;
+                    Some((*rank as u32, most.culprits.first()?.name.clone()))
+                };
+                let each = set.iter().filter_map(each).collect();
+                let of = Standout {
+                    standing: Standing::Late,
+                    saves: saved(&set),
+                    set,
+                    by_chance: 0,
+                    varies: unsteady,
+                    places: Vec::new(),
+                };
+                let error = (self.of_graph + UNSTEADY * unsteady).max(1);
+                let slower = works.into_iter().zip(&standouts).filter(|(_, of)| of.standing == Standing::Slower);
+                let slower: Vec<LateWork> = slower.map(|(of, _)| of).collect();
+                return [LateWork { each, ..self.late_work(&of, base, end, error) }]
+                    .into_iter()
+                    .chain(slower)
+                    .collect();
+            }
+        }
+        for (work, of) in works.iter_mut().zip(&standouts) {
+            let alone = end - question.end_of(self.without(base, of));
+            if (alone as f64) < NEARLY_ALL * of.saves as f64 {
+                let before = found.iter().flat_map(|of: &LateWork| of.ranks.iter().copied());
+                work.after =
+                    before.filter(|rank| !work.ranks.contains(rank)).collect::<BTreeSet<u32>>().into_iter().collect();
+            }
+            let name = |of: &LateWork| of.culprits.first().map(|of| of.name.clone());
+            let is_same = |known: &&mut LateWork| {
+                known.ranks == work.ranks && known.extent == work.extent && name(known) == name(work)
+            };
+            match found.iter_mut().find(is_same).filter(|_| work.extent == Extent::Everywhere) {
+                Some(known) => known.add(work),
+                None => found.push(work.clone()),
+            }
+        }
+        found
+    }
+
+    /// Whether another rank takes longest each time: those of a set do in few steps, and without what all do so the job is far shorter than without the set's.
+    fn are_in_turn(&self, of: &Standout, base: &Times, end: i64) -> bool {
+        let question = self.question;
+        if of.standing == Standing::Once || !of.places.is_empty() {
+            return false;
+        }
+        let steps = question.work_by_step(self.part, base);
+        let is_in = question.flags(&of.set);
+        let usual = |work: &Vec<Option<i64>>| {
+            let others = work.iter().zip(&is_in).filter(|(_, is_in)| !**is_in);
+            let mut others: Vec<Ns> = others.filter_map(|(work, _)| work.map(Ns)).collect();
+            if others.is_empty() { 0 } else { median_time(&mut others).0 }
+        };
+        let usual: Vec<i64> = steps.iter().map(usual).collect();
+        let is_steady = |rank: &usize| {
+            let of_rank = || steps.iter().zip(&usual).filter_map(|(work, usual)| Some((work[*rank]? - usual, *usual)));
+            let rate = |excess: i64, usual: i64| excess as f64 / usual.max(1) as f64;
+            let all = of_rank().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+            let slow = of_rank().filter(|of| rate(of.0, of.1) >= SLOW * rate(all.0, all.1)).count();
+            slow * 2 > of_rank().count()
+        };
+        if steps.len() < FEWEST_STEPS || of.set.iter().all(is_steady) {
+            return false;
+        }
+        let all = question.like_peers(base.clone(), &question.peers.with_peers(), self.part);
+        (of.saves as f64) < NEARLY_ALL * (end - question.end_of(all)) as f64
     }
 
     /// The job without what stands out.
@@ -305,7 +431,62 @@ impl LateSearch<'_, '_> {
     }
 }
 
+/// What was found of a part, in that order, and how much the length of jobs varies without all of it, in ns.
+#[derive(Default)]
+struct Settling {
+    works: Vec<LateWork>,
+    standouts: Vec<Standout>,
+    unsteady: i64,
+}
+
+impl LateWork {
+    /// Adds what was found of the same work later, without this: such savings add up.
+    fn add(&mut self, other: &LateWork) {
+        self.pieces += other.pieces;
+        self.saves_ns += other.saves_ns;
+        self.excess_ns += other.excess_ns;
+        self.by_chance_ns += other.by_chance_ns;
+        self.error_ns = self.error_ns.max(other.error_ns);
+        self.is_proven |= other.is_proven;
+        self.saves_by_step_ns.iter_mut().zip(&other.saves_by_step_ns).for_each(|(sum, of)| *sum += of);
+        if let (Some(first), Some(of)) = (self.culprits.first_mut(), other.culprits.first()) {
+            first.saves_ns += of.saves_ns;
+        }
+    }
+}
+
 impl Question<'_> {
+    /// By step and rank: how long its work of a part is at the places that its peers have, too; `None` if there is none.
+    fn work_by_step(&self, part: Part, times: &Times) -> Vec<Vec<Option<i64>>> {
+        let mut found: Vec<Vec<Option<i64>>> = Vec::new();
+        for (_, members) in self.peers.places().filter(|place| place.0 == part.role()) {
+            for (rank, node) in members.iter().map(|(rank, node)| (*rank as usize, *node as usize)) {
+                let step = self.ranks[rank].nodes[self.job.node(node).of as usize].step;
+                if let Some(step) = step.and_then(|step| self.peers.step(rank, step)) {
+                    found.resize(found.len().max(step as usize + 1), vec![None; self.ranks.len()]);
+                    *found[step as usize][rank].get_or_insert(0) += self.peers.work_in(self.job, times, node);
+                }
+            }
+        }
+        found.retain(|work| work.iter().any(Option::is_some));
+        found
+    }
+
+    /// Whether in many steps another rank takes longest: none does in more than half of those in which one takes far longer than the others.
+    pub(super) fn is_another_each_time(&self, part: Part) -> bool {
+        let longest = |work: &Vec<Option<i64>>| {
+            let (most, rank) = work.iter().zip(0..).filter_map(|(work, rank)| Some(((*work)?, rank))).max()?;
+            let mut all: Vec<Ns> = work.iter().filter_map(|work| work.map(Ns)).collect();
+            Some((most - median_time(&mut all).0, rank))
+        };
+        let steps = self.work_by_step(part, &self.job.times);
+        let mut longest: Vec<(i64, usize)> = steps.iter().filter_map(longest).collect();
+        let least = SLOW * longest.iter().map(|(excess, _)| *excess).max().unwrap_or_default() as f64;
+        longest.retain(|(excess, _)| *excess as f64 >= least && *excess > 0);
+        let count = |rank: usize| longest.iter().filter(|of| of.1 == rank).count();
+        longest.len() >= FEWEST_STEPS && longest.iter().all(|(_, rank)| count(*rank) * 2 <= longest.len())
+    }
+
     /// The ranks that begin later than their peers by more than `least`, the latest first. The job cannot end earlier by more than that.
     ///
     /// Where profilers say when they began, a rank that begins later may just have been recorded later.
@@ -377,6 +558,7 @@ impl Question<'_> {
             saves_ns: end - of,
             slower: None,
             rest_slower: None,
+            instead: Instead::Nothing,
         };
         Culprit::ranked(names.into_iter().zip(ends).map(culprit))
     }

@@ -90,6 +90,14 @@ impl Question<'_> {
         self.shift(times, |rank| begins[rank].map_or(0, |begin| begin - earliest));
     }
 
+    /// The same of ranks that were recorded earlier than they began: of others it is unknown when they did.
+    pub(super) fn recorded_together(&self, times: &mut Times) {
+        let begins = self.begins(times);
+        let Some(earliest) = begins.iter().flatten().min().copied() else { return };
+        let recorded = |rank: usize| self.job.profiled_from[rank].map_or(earliest, |from| from.max(earliest));
+        self.shift(times, |rank| begins[rank].map_or(0, |begin| (begin - recorded(rank)).max(0)));
+    }
+
     /// These ranks begin when the median of their peers does that are not among them, or of all if all are; none later than it did.
     pub(super) fn begin_as_peers(&self, base: &Times, set: &[usize]) -> Times {
         let (mut times, begins) = (base.clone(), self.begins(base));

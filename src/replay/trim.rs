@@ -3,15 +3,18 @@
 //! A trace that begins or ends a step later than another one has work there that nothing can be compared with, and what it waited for is not known.
 
 use super::places::step_shifts;
-use super::rank::{EdgeKind, NO_NODE, NodeKind, RankEdge, RankGraph, RankNode};
+use super::rank::{EdgeKind, NO_NODE, NodeKind, RankEdge, RankEdges, RankGraph, RankNode};
 use crate::operations::matching::Matches;
 use crate::time::{Ns, Window};
+
+/// A stream starts work later than so much after its launch because it is busy: it does at most 10 µs after it if it is idle.
+const BUSY: Ns = Ns(50_000);
 
 /// The steps of a rank that all ranks have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Common {
     /// The first of them, by the rank's own numbers, and how many there are.
-    first: u32,
+    pub(crate) first: u32,
     count: u32,
     /// Whether any rank has steps before them, or after them.
     has_before: bool,
@@ -74,6 +77,22 @@ pub(crate) fn trim(graph: &RankGraph, common: Common, steps: &[Window]) -> RankG
             still[lane] = Some(at);
         }
     }
+    // A stream that starts its first work later than that was launched was busy with what was launched before, too, if that is not recorded.
+    let mut first: Vec<Option<u32>> = vec![None; still.len()];
+    for (node, at) in graph.nodes.iter().zip(0..).filter(|(node, at)| keeps[*at as usize] && !node.kind.is_cpu()) {
+        first[node.lane as usize].get_or_insert(at);
+    }
+    let launched = |at: u32| {
+        let mut edges = graph.edges[at as usize].iter();
+        edges.find(|edge| edge.kind == EdgeKind::Launch).map(|edge| graph.nodes[edge.from as usize].end)
+    };
+    let was_busy = |at: &u32| {
+        let node = graph.nodes[*at as usize];
+        has_before && still[node.lane as usize].is_none() && launched(*at).is_some_and(|end| node.start > end + BUSY)
+    };
+    let busy: Vec<u32> = first.iter().flatten().copied().filter(was_busy).collect();
+    // Equal on all ranks, whatever it was.
+    let place = |lane: u32, known: u64| first[lane as usize].map_or(known, |at| !graph.nodes[at as usize].place);
     let still: Vec<u32> = still.into_iter().flatten().collect();
     still.iter().for_each(|at| keeps[*at as usize] = true);
     let mut number = vec![NO_NODE; graph.nodes.len()];
@@ -86,10 +105,19 @@ pub(crate) fn trim(graph: &RankGraph, common: Common, steps: &[Window]) -> RankG
         profiled_from: graph.profiled_from,
         ..RankGraph::default()
     };
+    for at in &busy {
+        let node = graph.nodes[*at as usize];
+        let (start, end) = (begin.max(node.start - BUSY), node.start);
+        let (kind, place) = (NodeKind::Earlier, place(node.lane, node.place));
+        found.nodes.push(RankNode { kind, start, end, place, step: None, ..node });
+        found.slices.extend((!graph.slices.is_empty()).then_some(None));
+        found.edges.push(RankEdges::new());
+    }
     for at in (0..graph.nodes.len()).filter(|at| keeps[*at]) {
         number[at] = found.nodes.len() as u32;
         let mut node = graph.nodes[at];
         if still.contains(&(at as u32)) {
+            node.place = place(node.lane, node.place);
             (node.kind, node.start, node.step) = (NodeKind::Earlier, node.start.max(begin).min(node.end), None);
         }
         found.nodes.push(node);
@@ -99,7 +127,11 @@ pub(crate) fn trim(graph: &RankGraph, common: Common, steps: &[Window]) -> RankG
         let node = &mut found.nodes[number[at] as usize];
         let is_known = |edge: &&RankEdge| number[edge.from as usize] != NO_NODE && node.kind != NodeKind::Earlier;
         let edges = graph.edges[at].iter().filter(is_known);
-        found.edges.push(edges.map(|edge| RankEdge { from: number[edge.from as usize], kind: edge.kind }).collect());
+        let mut edges: RankEdges =
+            edges.map(|edge| RankEdge { from: number[edge.from as usize], kind: edge.kind }).collect();
+        let earlier = busy.iter().position(|of| *of as usize == at).map(|from| from as u32);
+        edges.extend(earlier.map(|from| RankEdge { from, kind: EdgeKind::Stream }));
+        found.edges.push(edges);
         // A thread begins with the step.
         let before = graph.edges[at].iter().find(|edge| edge.kind == EdgeKind::Thread);
         if before.is_some_and(|edge| number[edge.from as usize] == NO_NODE) {

@@ -19,4 +19,5 @@ mod real;
 mod recorded;
 mod reruns;
 mod simulated;
+mod together;
 mod unjudged;

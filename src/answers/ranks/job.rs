@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::reduction::{RankReduction, RankRows, RankSource, Row};
+use super::reduction::{RankReduction, RankRows, RankSource, Row, Step};
 use crate::operation::ranges::ranges;
 use crate::operations::matching::{MatchedCollective, MatchedGroup, Matches};
 use crate::replay::rank::RankGraph;
@@ -119,6 +119,52 @@ impl Job {
         for (reduction, steps) in self.reductions.iter_mut().zip(common) {
             let windows: Vec<Window> = reduction.steps.iter().map(|step| step.window).collect();
             reduction.graph = trim::trim(&reduction.graph, steps, &windows);
+            // So that those of all ranks are the same.
+            reduction.leave_steps_out(steps.first);
+        }
+    }
+
+    /// Leaves out ranks that have no step of the others' by the profilers' numbers, and were recorded at another time: those that are fewer.
+    pub(super) fn refuse_other_steps(&mut self) {
+        let numbers = |of: &RankReduction| of.steps.iter().map(Step::number).collect::<Option<BTreeSet<u64>>>();
+        let Some(of_ranks) = self.reductions.iter().map(numbers).collect::<Option<Vec<BTreeSet<u64>>>>() else {
+            return;
+        };
+        let window = |rank: usize| self.reductions[rank].steps.iter().map(|step| step.window).reduce(Window::around);
+        // Sets of ranks, each with the steps of all of its ranks.
+        let mut sets: Vec<(Vec<usize>, BTreeSet<u64>, Option<Window>)> = Vec::new();
+        for (rank, steps) in of_ranks.into_iter().enumerate() {
+            let mut set = (vec![rank], steps, window(rank));
+            sets.retain(|(ranks, steps, span)| {
+                let is_at_once =
+                    span.zip(set.2).is_none_or(|(one, other)| one.start < other.end && other.start < one.end);
+                let is_apart = steps.is_disjoint(&set.1) && !is_at_once;
+                if !is_apart {
+                    set.0.extend(ranks);
+                    set.1.extend(steps);
+                    set.2 = set.2.into_iter().chain(*span).reduce(Window::around);
+                }
+                is_apart
+            });
+            sets.push(set);
+        }
+        let Some(most) =
+            (0..sets.len()).max_by_key(|at| (sets[*at].0.len(), std::cmp::Reverse(sets[*at].0.iter().min())))
+        else {
+            return;
+        };
+        let (_, kept, _) = sets.remove(most);
+        let span = |steps: &BTreeSet<u64>| match (steps.first(), steps.last()) {
+            (Some(first), Some(last)) => format!("{first} to {last}"),
+            _ => String::new(),
+        };
+        let others = sets.iter().flat_map(|(ranks, steps, _)| ranks.iter().map(move |rank| (*rank, steps)));
+        let mut others: Vec<(usize, String)> = others.map(|(rank, steps)| (rank, span(steps))).collect();
+        others.sort();
+        for (rank, steps) in others.into_iter().rev() {
+            self.missing.push(self.ranks[rank]);
+            self.missing.sort_unstable();
+            self.refuse(rank, format!("it has the profiler's steps {steps}, the others {}", span(&kept)));
         }
     }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::packed;
 use crate::answers::damage::Losses;
 use crate::operation::Communicator;
-pub use crate::operations::rows::{Kind, RankRows, Row, Tie};
+pub use crate::operations::rows::{Kind, RankRows, Row, Step, Tie};
 use crate::replay::rank::{NodeKind, RankGraph, RankNode};
 use crate::time::{Ns, Window};
 
@@ -123,23 +123,18 @@ pub struct ReducedStack {
     pub thread: Option<String>,
 }
 
-/// A step of training or serving.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
-    pub name: String,
-    pub window: Window,
-    /// How long any kernel that was launched in it ran on the rank's GPUs.
-    #[serde(default)]
-    pub busy: Ns,
-    /// The same of kernels that are no collectives.
-    #[serde(default)]
-    pub compute: Ns,
-}
-
 /// As many ranks as a job is believed to have.
 pub const MOST_RANKS: u32 = 1 << 24;
 
 impl RankReduction {
+    /// Leaves out the steps before one, which not all ranks have.
+    pub(super) fn leave_steps_out(&mut self, before: u32) {
+        self.steps.drain(..before as usize);
+        let step = |step: Option<u32>| step?.checked_sub(before);
+        self.rows.iter_mut().for_each(|row| row.step = step(row.step));
+        self.graph.nodes.iter_mut().for_each(|node| node.step = step(node.step));
+    }
+
     pub(crate) fn leave_graph_out(&mut self) {
         self.left_out_nodes += std::mem::take(&mut self.graph).nodes.len() as u64;
     }
@@ -171,7 +166,8 @@ impl RankReduction {
 
     /// Its collectives, as those of this rank.
     pub fn rank_rows(&self, rank: u32) -> RankRows<'_> {
-        RankRows { rank, rows: &self.rows, kinds: &self.kinds, groups: &self.groups, texts: &self.texts }
+        let RankReduction { rows, kinds, groups, texts, steps, .. } = self;
+        RankRows { rank, rows, kinds, groups, texts, steps }
     }
 
     pub fn text(&self, at: u32) -> &str {

@@ -8,7 +8,6 @@
 
 use super::job::Matched;
 use super::reduction::{Row, Tie};
-use crate::names::collectives::Collective;
 use crate::operations::clocks::Clocks;
 use crate::operations::matching::MatchedCollective;
 use crate::time::Ns;
@@ -74,18 +73,16 @@ fn by_clocks(of: Matched<'_>, clocks: &Clocks) -> Option<Measured> {
     let start = |(member, row): (usize, &Row)| (member, clocks.ranks[of.rank(member)].aligned(row.start));
     let starts: Vec<(usize, Ns)> = of.rows().map(start).collect();
     let latest = *starts.iter().max_by_key(|(member, start)| (*start, std::cmp::Reverse(*member)))?;
-    // For whom all others wait, and who waits for the last: all, or the root alone.
-    let root = if collective.tie == Tie::Rooted { Some(root_of(of)?) } else { None };
-    let (last, awaited) = match root {
+    if collective.tie == Tie::Rooted && collective.root.is_none() {
+        return None;
+    }
+    // For whom all others wait.
+    let (last, awaited) = match collective.root {
         Some((at, true)) => *starts.iter().find(|(member, _)| *member == at)?,
         _ => latest,
     };
-    let may_wait = |member: usize| match root {
-        None => true,
-        Some((at, gives)) => gives != (at == member),
-    };
     let wait = |((member, row), (_, start)): ((usize, &Row), &(usize, Ns))| {
-        let wait = if may_wait(member) { (awaited - *start).max(Ns::ZERO) } else { Ns::ZERO };
+        let wait = if collective.waits(member) { (awaited - *start).max(Ns::ZERO) } else { Ns::ZERO };
         (member, wait.min(row.dur))
     };
     let counted = of.rows().zip(&starts).filter(|((member, _), _)| collective.counts(*member));
@@ -106,16 +103,4 @@ fn measured(
     let is_doubtful = collective.rows.iter().any(Option::is_none);
     let late = Some(last).filter(|_| after >= together && !is_doubtful);
     Measured { waits, last, late, by_clocks, is_doubtful }
-}
-
-/// The root's place among the members, and whether it gives (broadcast, scatter) or takes.
-fn root_of(of: Matched<'_>) -> Option<(usize, bool)> {
-    let Matched { job, group, collective } = of;
-    let (member, row) = of.rows().next()?;
-    let kind = job.reductions[of.rank(member)].kind(row);
-    let known = Collective::of_record(kind.collective.as_deref()?)?;
-    let root = *group.name.ranks.as_ref()?.get(usize::try_from(kind.peer?).ok()?)?;
-    let place = group.members.iter().position(|reduction| job.ranks[*reduction] == root)?;
-    collective.rows[place]?;
-    Some((place, matches!(known, Collective::Broadcast | Collective::Scatter)))
 }

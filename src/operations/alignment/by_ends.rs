@@ -263,7 +263,14 @@ mod tests {
         let mut time = 0;
         let token = |at: usize| {
             time += 90_000 + ((at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as i64 % random;
-            Token { what: 1, size: 0, seq: None, end: time + ahead + (at as i64 * 31 + ahead) % 1000, is_tied: true }
+            Token {
+                what: 1,
+                size: 0,
+                seq: None,
+                step: None,
+                end: time + ahead + (at as i64 * 31 + ahead) % 1000,
+                is_tied: true,
+            }
         };
         (0..400).map(token).enumerate().filter(|(at, _)| !without.contains(at)).map(|(_, token)| token).collect()
     }
@@ -302,7 +309,7 @@ mod tests {
 
     #[test]
     fn numbers_are_stronger_than_times() {
-        let token = |(seq, end)| Token { what: 1, size: 0, seq: Some(seq), end, is_tied: true };
+        let token = |(seq, end)| Token { what: 1, size: 0, seq: Some(seq), step: None, end, is_tied: true };
         let a = [(1, 10), (2, 20), (3, 30), (4, 40)].map(token);
         let b = [(2, 10), (3, 20), (4, 30), (5, 40)].map(token);
         assert_eq!(pairs(&a, &b), [(1, 0), (2, 1), (3, 2)]);
@@ -312,7 +319,7 @@ mod tests {
 
     #[test]
     fn times_near_the_limits_are_no_overflow() {
-        let token = |end| Token { what: 1, size: 0, seq: None, end, is_tied: true };
+        let token = |end| Token { what: 1, size: 0, seq: None, step: None, end, is_tied: true };
         let far = [i64::MIN, -5, 0, LONG, 2 * LONG, i64::MAX - 1, i64::MAX].map(token);
         for (a, b) in [(&far[..], &far[1..]), (&far[..6], &far[..]), (&far[2..], &[token(i64::MAX); 7][..])] {
             assert!(pairs(a, b).windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 < two[1].1));
@@ -325,7 +332,7 @@ mod tests {
 
     #[test]
     fn different_collectives_are_never_paired() {
-        let token = |what| Token { what, size: 0, seq: None, end: 0, is_tied: false };
+        let token = |what| Token { what, size: 0, seq: None, step: None, end: 0, is_tied: false };
         assert_eq!(pairs(&[1, 2, 3].map(token), &[1, 3].map(token)), [(0, 0), (2, 1)]);
     }
 }

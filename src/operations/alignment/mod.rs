@@ -31,6 +31,8 @@ pub(crate) struct Token {
     pub(crate) size: u32,
     /// PyTorch's number; equal ones belong together, and different ones never do.
     pub(crate) seq: Option<u32>,
+    /// The profiler's number of its step. Where there are no others, operations of equal ones belong together.
+    pub(crate) step: Option<u64>,
     /// When it ended on its rank's clock, in ns.
     pub(crate) end: i64,
     /// Whether all members end together.
@@ -39,7 +41,10 @@ pub(crate) struct Token {
 
 impl Token {
     fn may_be(&self, other: &Token) -> bool {
-        let differ = matches!((self.seq, other.seq), (Some(seq), Some(of)) if seq != of);
+        let differ = match (self.seq, other.seq) {
+            (Some(seq), Some(of)) => seq != of,
+            _ => matches!((self.step, other.step), (Some(step), Some(of)) if step != of),
+        };
         self.what == other.what && !differ
     }
 
@@ -50,7 +55,7 @@ impl Token {
 
 /// The pairs, in order: by numbers if both sides have them throughout, otherwise by ends, with the numbers that there are.
 pub(crate) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
-    numbered(a, b).unwrap_or_else(|| by_ends::pairs(a, b))
+    numbered(a, b).unwrap_or_else(|| by_steps(a, b))
 }
 
 /// The same of two sides that may count from different beginnings, and whether they do.
@@ -58,7 +63,7 @@ pub(crate) fn pairs_of_counts(a: &[Token], b: &[Token]) -> (Vec<(usize, usize)>,
     let by_numbers = numbered(a, b);
     match renumbered(a, b, by_numbers.as_deref()) {
         Some(found) => (found, true),
-        None => (by_numbers.unwrap_or_else(|| by_ends::pairs(a, b)), false),
+        None => (by_numbers.unwrap_or_else(|| by_steps(a, b)), false),
     }
 }
 
@@ -71,12 +76,8 @@ fn numbered(a: &[Token], b: &[Token]) -> Option<Vec<(usize, usize)>> {
 /// both sides, or the ends of those that are disagree far more.
 fn renumbered(a: &[Token], b: &[Token], numbered: Option<&[(usize, usize)]>) -> Option<Vec<(usize, usize)>> {
     let numbers = |side: &[Token]| Some((side.iter().map(|of| of.seq).min()??, side.iter().map(|of| of.seq).max()??));
-    let span = |side: &[Token]| Some((side.iter().map(|of| of.end).min()?, side.iter().map(|of| of.end).max()?));
     let ((first_a, last_a), (first_b, last_b)) = (numbers(a)?, numbers(b)?);
-    let ((from_a, to_a), (from_b, to_b)) = (span(a)?, span(b)?);
-    let together = to_a.min(to_b).saturating_sub(from_a.max(from_b));
-    let shorter = (to_a - from_a).min(to_b - from_b);
-    if together < shorter / 2 {
+    if !ran_together(a, b)? {
         return None;
     }
     // `None` if numbers do not say which operation is which, or few are on both sides, which those of one time would be.
@@ -89,10 +90,35 @@ fn renumbered(a: &[Token], b: &[Token], numbered: Option<&[(usize, usize)]>) -> 
         }
     }
     let [a, b] = [a, b].map(|side| side.iter().map(|of| Token { seq: None, ..*of }).collect::<Vec<_>>());
-    let found = by_ends::pairs(&a, &b);
+    let found = by_steps(&a, &b);
     let alike = found.iter().filter(|(i, j)| !a[*i].has_other_size(&b[*j])).count();
     let is_better = by_numbers.is_none_or(|of| disagreement(&a, &b, &found) * BETTER < of);
     (is_better && alike * 10 >= a.len().min(b.len()) * 9).then_some(found)
+}
+
+/// Whether both ran at one time by their own clocks, for half of the shorter one. `None` of nothing.
+fn ran_together(a: &[Token], b: &[Token]) -> Option<bool> {
+    let span = |side: &[Token]| Some((side.iter().map(|of| of.end).min()?, side.iter().map(|of| of.end).max()?));
+    let ((from_a, to_a), (from_b, to_b)) = (span(a)?, span(b)?);
+    let together = to_a.min(to_b).saturating_sub(from_a.max(from_b));
+    let shorter = to_a.saturating_sub(from_a).min(to_b.saturating_sub(from_b));
+    Some(together >= shorter / 2)
+}
+
+/// The pairs by ends within steps of equal numbers. Where profilers count from different beginnings, as if there were no steps: both ran at one time, and few are in
+/// steps that both have, or the ends of those that are disagree far more.
+fn by_steps(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
+    let found = by_ends::pairs(a, b);
+    let has_steps = |side: &[Token]| side.iter().any(|of| of.step.is_some());
+    if found.len() == a.len().max(b.len()) || !has_steps(a) || !has_steps(b) {
+        return found;
+    }
+    let [plain_a, plain_b] = [a, b].map(|side| side.iter().map(|of| Token { step: None, ..*of }).collect::<Vec<_>>());
+    let plain = by_ends::pairs(&plain_a, &plain_b);
+    let is_few = found.len() * FEW < a.len().min(b.len()) && ran_together(a, b) == Some(true);
+    let disagrees = disagreement(a, b, &found);
+    let is_wrong = disagrees >= DISAGREE && disagreement(a, b, &plain) * BETTER < disagrees;
+    if is_few || is_wrong { plain } else { found }
 }
 
 /// Two sides that ran at one time for half of it or more have more than one number in so many in common, if they count alike.
@@ -154,7 +180,7 @@ mod tests {
     }
 
     fn token(seq: Option<u32>, what: u32) -> Token {
-        Token { what, size: 0, seq, end: 0, is_tied: true }
+        Token { what, size: 0, seq, step: None, end: 0, is_tied: true }
     }
 
     #[test]
@@ -187,6 +213,20 @@ mod tests {
         };
         assert_eq!(renumbered(&uneven(500, 0), &uneven(503, 5_000)), Some(all));
         assert_eq!(renumbered(&uneven(500, 0), &uneven(500, 5_000)), None);
+    }
+
+    #[test]
+    fn steps_of_equal_numbers_belong_together_unless_they_begin_elsewhere() {
+        // Four steps of five collectives.
+        let side = |first: u64, at: i64| {
+            let token = |n: u64| Token { step: Some(first + n / 5), end: at + n as i64 * 1_000_000, ..token(None, 1) };
+            (0..20).map(token).collect::<Vec<_>>()
+        };
+        let shifted = |by: usize| (by..20).map(|at| (at, at - by)).collect::<Vec<_>>();
+        assert_eq!(pairs(&side(1, 0), &side(1, 7_000_000_000)), shifted(0));
+        assert_eq!(pairs(&side(1, 0), &side(3, 10_000_000)), shifted(10));
+        assert_eq!(pairs(&side(1, 0), &side(7, 30_000_000)), []);
+        assert_eq!(pairs(&side(1, 0), &side(101, 5_000)), shifted(0));
     }
 
     #[test]

@@ -302,7 +302,7 @@ fn in_order(kernels: &[&Operation], recorded: &[&Operation], size: SizeOf, ancho
             let size = size(operation).map_or(0, |size| sizes.number(size) + 1);
             let what = names.number(word(operation));
             let seq = number.and_then(|number| u32::try_from(number).ok());
-            Token { what, size, seq, end: time.unwrap_or_default(), is_tied: time.is_some() }
+            Token { what, size, seq, step: None, end: time.unwrap_or_default(), is_tied: time.is_some() }
         };
         side.iter().map(token).collect()
     };

@@ -499,6 +499,7 @@ impl Compared {
     /// Errors: if the reductions do not form a job, or the traces do not match each other.
     pub fn from_reductions(reductions: Vec<RankReduction>, mode: ClockMode) -> Result<Self, RanksError> {
         let mut job = Job::from_reductions(reductions)?;
+        job.refuse_other_steps();
         loop {
             let ranks = job.rank_rows();
             let mut matches = Matches::find(&ranks);

@@ -10,8 +10,9 @@ use crate::answers::stacks::document::measured;
 use crate::attribution::call_tree::CallPath;
 use crate::document::findings::{Document, Finding, FindingKind, LEAST, Link, Place};
 use crate::document::format::{count, duration, percent, percent_or_unknown, ranks, visible};
+use crate::names::kernels::short_kernel;
 use crate::operation::ranges::ranges;
-use crate::replay::culprits::Culprit;
+use crate::replay::culprits::{Culprit, Instead};
 use crate::replay::findings::{Extent, LateWork, Part, Reruns};
 use crate::time::Ns;
 
@@ -194,6 +195,8 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
         let at = visible(stack.headline.as_deref().unwrap_or(NO_LAUNCH));
         format!("Rank {rank} {} at {at}.", loaded(stack.load(rank).unwrap_or_default()))
     }));
+    let after = (!of.after.is_empty())
+        .then(|| format!("That is once {} as fast as their peers; before that it saves far less.", are(&of.after)));
     let step = main_step(report, of).map(str::to_owned);
     let is_like_peers = of.extent == Extent::Everywhere && of.culprit().is_none();
     Finding {
@@ -215,7 +218,7 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
         ),
         cost_ns: Some(saves),
         what,
-        evidence,
+        evidence: evidence.into_iter().chain(after).collect(),
         advice: Some(match load {
             Some(_) => {
                 format!("see how data is distributed: {late} may take longer for what it is given, and not be slower.")
@@ -232,6 +235,11 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
         rule: is_like_peers.then(|| rule(of)),
         ..Finding::default()
     }
+}
+
+/// `rank 1 is`, `ranks 0 and 1 are`
+fn are(late: &[u32]) -> String {
+    format!("{} {}", ranks(late), if late.len() == 1 { "is" } else { "are" })
 }
 
 /// The all-to-all in which all ranks with longer kernels receive or send more than the mean, by at least the share of the job that would be saved, and
@@ -270,8 +278,14 @@ fn advice(of: &LateWork, late: &str) -> String {
                 "find what waits for the GPU on {late} alone: .item(), .cpu(), printing a tensor, a copy from pageable memory."
             )
         }
+        (None, _, Extent::Everywhere) if !of.each.is_empty() => {
+            format!("see what {late} do there, and not the others: one of them alone hides the others.")
+        }
         (Some(culprit), Part::Cpu, _) => {
             format!("see what {} does on {late}, and not on the others.", visible(&culprit.name))
+        }
+        (Some(Culprit { instead: Instead::Nothing, name, .. }), Part::Gpu, _) => {
+            format!("see what launches {} on {late}, and not on the others.", visible(short_kernel(name)))
         }
         (_, Part::Gpu, _) => {
             format!("compare these kernels on {late} with another rank's: their shapes, the GPU's clock.")

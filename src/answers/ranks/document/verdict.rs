@@ -7,7 +7,7 @@ use super::critical::shown;
 use super::pipeline;
 use crate::answers::damage;
 use crate::answers::diff::document::names as step_names;
-use crate::answers::ranks::data::{RankReport, TooLarge};
+use crate::answers::ranks::data::{RankReport, StepWaits, TooLarge};
 use crate::answers::ranks::pipeline::Pipeline;
 use crate::answers::ranks::verdict::{HALF, Pace, WORTH};
 use crate::answers::stacks::launching_steps::LaunchingSteps;
@@ -18,8 +18,9 @@ use crate::names::kernels::short_kernel;
 use crate::names::steps::label;
 use crate::replay::build::OUTSIDE;
 use crate::replay::critical::PathKind;
-use crate::replay::culprits::Culprit;
-use crate::replay::findings::{Extent, LateWork, Part, Reruns};
+use crate::replay::culprits::{Culprit, Instead};
+use crate::replay::findings::{BEYOND_ERROR, Extent, LateWork, Nobody, Part, Reruns};
+use crate::statistics::median;
 use crate::time::{Ns, Window};
 
 /// If this share of what would be saved is in one step, it is named.
@@ -39,6 +40,9 @@ const UNLIKE_STEPS: f64 = 2.0;
 
 /// Steps that are less of the job than this say little of how long it takes.
 const MOST_OF_JOB: f64 = 0.7;
+
+/// Steps that are less of it do not show how long a single one takes: its kernels may run after its end.
+const NEARLY_THE_JOB: f64 = 0.9;
 
 /// Of so many kinds of steps, the longest ones, it is said how long they take.
 const KINDS: usize = 3;
@@ -78,7 +82,11 @@ fn absent(report: &RankReport) -> Option<String> {
     let it = agree(&absent.ranks, "it", "one of them");
     let (here, gone): (Vec<u32>, Vec<u32>) =
         absent.ranks.iter().partition(|rank| report.ranks.iter().any(|of| of.rank == **rank));
+    let refused = report.refused.iter().filter(|of| gone.contains(&of.rank)).take(NAMED_RANKS);
+    let refused: Vec<String> = refused.map(|of| format!("Left out: rank {}, since {}.", of.rank, of.why)).collect();
+    let gone: Vec<u32> = gone.into_iter().filter(|rank| !report.refused.iter().any(|of| of.rank == *rank)).collect();
     let gone = (!gone.is_empty()).then(|| format!("Not here: {}.", ranks(&gone)));
+    let gone = Some([refused, gone.into_iter().collect()].concat().join(" ")).filter(|gone| !gone.is_empty());
     let unmatched = (!here.is_empty()).then(|| {
         let (is, its) = (agree(&here, "is", "are"), agree(&here, "its", "their"));
         format!("{} {is} here, but none of {its} collectives can be matched.", capital(&ranks(&here)))
@@ -341,6 +349,8 @@ impl Whole {
         let is_of_all = marked.names.len() > 1 && marked.count == steps.unsigned_abs();
         let kinds = if is_of_all { format!(": {}", step_names(&marked.names)) } else { String::new() };
         let unlike = if is_of_all { unlike_steps(report, reruns.length_ns) } else { None };
+        let unlike = unlike
+            .or_else(|| if marked.count == steps.unsigned_abs() { long_step(report, reruns.length_ns) } else { None });
         Whole { length: Ns(reruns.length_ns), steps, is_part: reruns.left_out_steps > 0, kinds, unlike, at_most }
     }
 
@@ -471,7 +481,13 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
             let (what, do_it) = (in_what(of, &of.peers), agree(&of.peers, "it does", "they do"));
             format!("{faster} {are} faster than the others {what}: if all did as {do_it},")
         }
-        (Some(culprit), _) => format!("With {culprit} as fast on {late} as on {peers},"),
+        (Some(culprit), _) => match of.culprit().map(|culprit| &culprit.instead) {
+            Some(Instead::Nothing) => format!("Without {culprit} on {late}, which {peers} {they_do} not run there,"),
+            Some(Instead::Other(other)) => {
+                format!("With {} in place of {culprit} on {late}, as on {peers},", visible(short_kernel(other)))
+            }
+            _ => format!("With {culprit} as fast on {late} as on {peers},"),
+        },
         (None, Extent::Everywhere) => format!("With {} as fast as {of_peers},", whose(report, of)),
     };
     let rest = match (culprit, of.extent, of.part) {
@@ -485,6 +501,14 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
         (None, _, Part::Cpu) => "; no function has most of that",
         (None, _, Part::Gpu) => "; no kernel has most of that",
     };
+    let rest = match of.slower_alike().filter(|_| matches!(of.extent, Extent::Everywhere)) {
+        Some(times) if of.part == Part::Gpu => {
+            Cow::from(format!("; all {their} kernels are slower alike (×{times:.2})"))
+        }
+        Some(times) if of.has_python => Cow::from(format!("; all {their} CPU does is slower alike (×{times:.2})")),
+        _ => Cow::from(rest),
+    };
+    let rest = if of.each.is_empty() { rest } else { Cow::from(format!("; {}", each(of))) };
     let as_slow = match &of.as_slow[..] {
         [] => String::new(),
         others => {
@@ -495,6 +519,19 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
     let (step, shorter) =
         (by_step(report, whole, of), whole.shorter((subject, is_further), of.named_saving(), of.error_ns));
     format!("{head} {shorter}{step}{rest}{as_slow}.")
+}
+
+/// `alone they would save far less: rank 1 takes longer in model.py(30): forward, rank 2 in AddmmBackward`
+fn each(of: &LateWork) -> String {
+    let named = of.each.iter().map(|(rank, name)| {
+        let name = visible(if of.part == Part::Gpu { short_kernel(name) } else { name });
+        format!("rank {rank} in {name}")
+    });
+    let named: Vec<String> = named.take(NAMED_RANKS).collect();
+    let [first, rest @ ..] = &named[..] else { return String::new() };
+    let first = first.replacen(" in ", " takes longer in ", 1);
+    let all = std::iter::once(&first).chain(rest).map(String::as_str).collect::<Vec<_>>().join(", ");
+    format!("alone each would save far less: {all}")
 }
 
 /// `Rank 2 takes 3.71 ms longer than its peers, with its CPU; whether that delays the job depends on ranks 4-7, which are not here.`
@@ -564,6 +601,21 @@ fn by_step(report: &RankReport, whole: &Whole, of: &LateWork) -> String {
     said.unwrap_or_default()
 }
 
+/// `ProfilerStep#1 64.0 ms, the others a median of 400.0 µs`, if one step takes longer than all others together, and the job little longer than its steps.
+fn long_step(report: &RankReport, length: i64) -> Option<String> {
+    let longest = |step: &StepWaits| {
+        (step.length_ns.iter().flatten().max().map_or(0.0, |length| length.as_f64()), step.name.clone())
+    };
+    let mut steps: Vec<(f64, String)> = report.steps.iter().map(longest).collect();
+    steps.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let sum: f64 = steps.iter().map(|(longest, _)| longest).sum();
+    let (longest, others) = steps.split_first().filter(|(_, others)| others.len() > 1)?;
+    let usual = Ns::rounded(median(others.iter().map(|(longest, _)| *longest)));
+    let is_long = longest.0 > HALF * sum && (NEARLY_THE_JOB..=1.0 / NEARLY_THE_JOB).contains(&(sum / length as f64));
+    let (name, long) = (visible(&longest.1), duration(Ns::rounded(longest.0)));
+    is_long.then(|| format!("{name} {long}, the others a median of {}", duration(usual)))
+}
+
 /// `step[EXTEND bs=1] 139.0 ms, step[DECODE bs=1] a mean of 3.10 ms (of 3)`, the longest first, if steps of one kind take far longer than those of another, and the
 /// job little longer than its steps.
 fn unlike_steps(report: &RankReport, length: i64) -> Option<String> {
@@ -624,7 +676,7 @@ fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole) -> String {
             None if are_all_matched && are_late_in_turn(report) => {
                 "another rank is late each time, so compare single steps (--step)".to_owned()
             }
-            None if are_all_matched => "what its ranks wait for is not all known".to_owned(),
+            None if are_all_matched || whole.is_part => "what its ranks wait for is not all known".to_owned(),
             None => "what its ranks wait for is not all known, such as which of their collectives belong together"
                 .to_owned(),
         };
@@ -634,7 +686,20 @@ fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole) -> String {
     if report.is_mostly_unmeasured() {
         return "Most waiting of the ranks is not measured, so that no cause can be named.".to_owned();
     }
+    if is_mostly_unmatched(report) {
+        let all = report.matches.kernels;
+        let unmatched = all - report.matches.matched - report.matches.partial;
+        return format!(
+            "Which collectives of the ranks belong together is unknown of {} of {}, so that no cause can be named.",
+            count(unmatched),
+            count(all)
+        );
+    }
     let share = |time: i64| Ns(time).share_of(whole.length).unwrap_or(0.0);
+    let error_ns = (error.of_saving(reruns.steps) * whole.length.as_f64()) as i64;
+    if let Some(said) = uncovered(reruns, whole, error_ns) {
+        return said;
+    }
     if let Some(most) = reruns.findings.first() {
         let late = match most.ranks.len() {
             ..=NAMED_RANKS => late_ranks(report, &most.ranks),
@@ -646,17 +711,64 @@ fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole) -> String {
     }
     let steps =
         if whole.steps > 1 { format!(" in {} steps", count(whole.steps.unsigned_abs())) } else { String::new() };
-    let hidden = duration(Ns(reruns.hidden_ns));
+    // No less than what its own questions save.
+    let Nobody { together_saves_ns: together, rank, .. } = reruns.nobody;
+    let asked = reruns.all_like_peers_saves_ns.max(rank.map_or(0, |(_, alone)| alone));
+    let hidden_ns = reruns.hidden_ns.max(asked);
+    let hidden = duration(Ns(hidden_ns));
     if share(reruns.hidden_ns) < PACE {
-        return format!("No rank stands out: nothing above {hidden}{steps} can be hidden.");
+        let but = if together > hidden_ns && together > BEYOND_ERROR * error_ns && share(together) >= WORTH {
+            let shorter = whole.shorter((whole.pronoun(), false), together, error_ns);
+            format!(" but when ranks begin: if all began together, {shorter}")
+        } else {
+            String::new()
+        };
+        return format!("No rank stands out: nothing above {hidden}{steps} can be hidden{but}.");
     }
     let is_waited_for = report.waited_ns.share_of(report.measured_ns).is_some_and(|share| share >= WORTH);
+    // What is more than the job is no bound.
+    let is_bound = share(reruns.hidden_ns) < 1.0;
     match latest(report).filter(|_| is_waited_for) {
-        Some((rank, _)) => {
+        Some((rank, _)) if is_bound => {
             format!("Rank {rank} is waited for most, but reruns cannot prove why: they hide up to {hidden}{steps}.")
         }
-        None => format!("Reruns name no rank, but hide up to {hidden}{steps}."),
+        Some((rank, _)) => format!("Rank {rank} is waited for most, but reruns cannot prove why."),
+        None if is_bound => format!("Reruns name no rank, but hide up to {hidden}{steps}."),
+        None => "Reruns name no rank, and do not show that none is late.".to_owned(),
     }
+}
+
+/// Whether it is unknown of most kernels of collectives with which of other ranks they belong.
+fn is_mostly_unmatched(report: &RankReport) -> bool {
+    let matches = &report.matches;
+    ((matches.matched + matches.partial) as f64) < HALF * matches.kernels as f64
+}
+
+/// What reruns save of which people ask, though nobody is found, if more than what is said to be hidden at most; a good part of the job is no bound.
+fn uncovered(reruns: &Reruns, whole: &Whole, error: i64) -> Option<String> {
+    let Nobody { together_saves_ns: together, rank, in_turn } = &reruns.nobody;
+    let (all, (rank, alone)) = (reruns.all_like_peers_saves_ns, rank.unwrap_or_default());
+    let share = |time: i64| Ns(time).share_of(whole.length).unwrap_or(0.0);
+    let shorter = |saves: i64| whole.shorter((whole.pronoun(), false), saves, error);
+    let is_bound = share(reruns.hidden_ns) < PACE;
+    let is_beyond =
+        |saves: i64| saves > BEYOND_ERROR * error && share(saves) >= WORTH && !(is_bound && saves <= reruns.hidden_ns);
+    if share(*together) >= HALF && is_beyond(*together) {
+        let first = "Reruns cannot show why, since most is before the first work of some ranks";
+        return Some(format!("{first}: if all began together, {}.", shorter(*together)));
+    }
+    if !is_beyond(all.max(alone)) {
+        return None;
+    }
+    Some(if let Some(kernel) = in_turn.as_ref().filter(|_| is_beyond(all)) {
+        let name = kernel.as_deref().map_or(String::new(), |name| format!(", most in {}", visible(short_kernel(name))));
+        let head = format!("No rank is late in most steps, another one takes longest each time{name}");
+        format!("{head}: with each as fast as its peers, {}.", shorter(all))
+    } else if 2 * alone > all {
+        format!("Reruns cannot prove that rank {rank} is late: with it as fast as its peers, {}.", shorter(alone))
+    } else {
+        format!("Reruns cannot show which ranks are late: with all as fast as their peers, {}.", shorter(all))
+    })
 }
 
 /// Whether several ranks are late, each at a part of the collectives, and none is waited for most.
@@ -760,7 +872,7 @@ pub(crate) fn has_launches(report: &RankReport) -> bool {
 mod tests {
     use super::*;
     use crate::answers::ranks::absent::WaitsForAbsent;
-    use crate::answers::ranks::data::{RankWaits, StepWaits};
+    use crate::answers::ranks::data::RankWaits;
     use crate::answers::ranks::document::trust::trust;
     use crate::replay::transplant::RerunError;
 
@@ -779,6 +891,64 @@ mod tests {
             of_reruns(&report, &reruns, None, SENTENCES),
             ["A step takes 10.0 ms (mean of 4); no rank stands out: nothing above 1.30 ms in 4 steps can be hidden."]
         );
+    }
+
+    /// Nothing is called a bound that is less than what reruns save of which people ask, or more than the job.
+    #[test]
+    fn what_may_be_hidden_is_no_less_than_what_is_asked() {
+        let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
+        let said = |all_like_peers_saves_ns: i64, hidden_ns: i64, nobody: Nobody| {
+            let (length_ns, steps) = (40_000_000, 4);
+            let reruns =
+                Reruns { length_ns, steps, error, hidden_ns, all_like_peers_saves_ns, nobody, ..Reruns::default() };
+            let said = of_reruns(&RankReport::default(), &reruns, None, SENTENCES).concat();
+            said.strip_prefix("A step takes 10.0 ms (mean of 4); ").unwrap().to_owned()
+        };
+        let none = Nobody::default;
+        assert_eq!(
+            said(800_000, 1_300_000, none()),
+            "no rank stands out: nothing above 1.30 ms in 4 steps can be hidden."
+        );
+        assert_eq!(
+            said(390_000, 300_000, none()),
+            "no rank stands out: nothing above 390.0 µs in 4 steps can be hidden."
+        );
+        let half = "it would take 5.00 ms (−50.0 %, ± 1.0 %).";
+        let all = said(20_000_000, 1_300_000, none());
+        assert_eq!(all, format!("reruns cannot show which ranks are late: with all as fast as their peers, {half}"));
+        let one = said(21_000_000, 1_300_000, Nobody { rank: Some((3, 20_000_000)), ..none() });
+        assert_eq!(one, format!("reruns cannot prove that rank 3 is late: with it as fast as its peers, {half}"));
+        let begin = said(100, 1_300_000, Nobody { together_saves_ns: 20_000_000, ..none() });
+        assert!(begin.ends_with(&format!("the first work of some ranks: if all began together, {half}")), "{begin}");
+        let begin = said(100, 1_300_000, Nobody { together_saves_ns: 4_000_000, ..none() });
+        let but =
+            "can be hidden but when ranks begin: if all began together, it would take 9.00 ms (−10.0 %, ± 1.0 %).";
+        assert_eq!(begin, format!("no rank stands out: nothing above 1.30 ms in 4 steps {but}"));
+        let kernel = "void flash::fwd<int>(long)".to_owned();
+        let turn = said(20_000_000, 39_000_000, Nobody { in_turn: Some(Some(kernel)), ..none() });
+        let begins = "no rank is late in most steps, another one takes longest each time, most in flash::fwd: ";
+        assert_eq!(turn, format!("{begins}with each as fast as its peers, {half}"));
+        assert_eq!(said(0, 41_000_000, none()), "reruns name no rank, and do not show that none is late.");
+    }
+
+    /// Where one step takes longer than all others together, a mean says nothing of either.
+    #[test]
+    fn a_step_that_takes_most_of_the_time_is_named() {
+        let said = |ms: [i64; 4], length_ns: i64| {
+            let step = |(number, ms): (usize, i64)| StepWaits {
+                name: format!("ProfilerStep#{number}"),
+                length_ns: vec![Some(Ns(ms * 500_000)), Some(Ns(ms * 1_000_000)), None],
+                ..StepWaits::default()
+            };
+            let steps = ms.into_iter().enumerate().map(step).collect();
+            let reruns = Reruns { length_ns, steps: 4, ..Reruns::default() };
+            of_reruns(&RankReport { steps, ..RankReport::default() }, &reruns, None, SENTENCES).concat()
+        };
+        let long = "The 4 steps take 70.0 ms in all: ProfilerStep#1 64.0 ms, the others a median of 2.00 ms; ";
+        assert!(said([2, 64, 3, 1], 70_000_000).starts_with(long), "{}", said([2, 64, 3, 1], 70_000_000));
+        for (ms, length) in [([2, 6, 3, 2], 13_000_000), ([2, 64, 3, 1], 700_000_000)] {
+            assert!(said(ms, length).contains("(mean of 4)"), "{}", said(ms, length));
+        }
     }
 
     /// A bound of half the job is no sign that no rank is late; nor are reruns where most waiting is not measured.
