@@ -150,6 +150,35 @@ fn inspector_logs_of_a_restarted_job_are_of_two_runs() {
     }
 }
 
+/// Without times of operations those count at which the records were written.
+#[test]
+fn inspector_logs_that_were_written_hours_apart_are_of_two_runs() {
+    let log = |rank: i64, pid: i64, id: &str, second: i64, last: i64| {
+        let of = |number: i64| {
+            json!({
+                "header": {"id": id, "rank": rank, "n_ranks": 4, "nnodes": 1},
+                "metadata": {"inspector_output_format_version": "v4.0", "hostname": "n", "pid": pid, "dump_timestamp_us": (second + number) * 1_000_000},
+                "coll_perf": {"coll": "AllReduce", "coll_sn": number, "coll_msg_size_bytes": 4096, "coll_exec_time_us": 9},
+            })
+        };
+        (1..=last).map(|number| format!("{}\n", of(number))).collect::<String>()
+    };
+    for (second, wanted, is_other) in [
+        (1_700_014_400, "Nothing seen", true),
+        (1_700_000_000, "In communicator 0x1: Rank 1 lags by 5 all_reduce", false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in 0..4 {
+            let write = |name: String, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+            write(format!("a{rank}.log"), log(rank, 100 + rank, "0x1", 1_700_000_000, if rank == 1 { 5 } else { 10 }));
+            write(format!("b{rank}.log"), log(rank, 200 + rank, "0x2", second, 10));
+        }
+        let (text, said) = hang(folder.path());
+        assert!(text.starts_with(wanted), "{text}");
+        assert_eq!(said.contains("There are 2 runs. This is run 2, the newest"), is_other, "{said}");
+    }
+}
+
 /// What a rank of four prints when it times out in a call, or when another does.
 fn watchdog(rank: u32, day: &str, at: i64, waits: bool) -> String {
     let head = format!("[rank{rank}]:[E{day} ProcessGroupNCCL.cpp");

@@ -31,6 +31,9 @@ pub struct RecordFile {
     /// When its lines were written, on a clock of which neither year nor zone are known.
     #[serde(skip)]
     pub(super) said: Option<Window>,
+    /// When its records were written, since the Unix epoch.
+    #[serde(skip)]
+    pub(super) written: Option<Window>,
     /// Whether it is a dump whose last operations are lost. Then the absence of an operation proves nothing.
     #[serde(skip)]
     pub is_cut: bool,

@@ -21,7 +21,7 @@ use super::tables::{KernelChannel, Measure, RankStatus, Records};
 use super::text;
 use crate::operation::{Communicator, Counts, Operation, Source, State};
 use nccl_stacks_trace::names::collectives::Collective;
-use nccl_stacks_trace::time::Ns;
+use nccl_stacks_trace::time::{Ns, Window};
 
 pub(super) const READER: Reader = Reader { source: Source::INSPECTOR, sniff, read, leaves_holes: false };
 
@@ -85,6 +85,7 @@ struct Metadata {
     inspector_output_format_version: Option<String>,
     hostname: Option<String>,
     pid: Option<i64>,
+    dump_timestamp_us: Option<Value>,
 }
 
 #[derive(Default)]
@@ -104,6 +105,12 @@ impl OfFile {
         let is_without = record.header.is_none() && record.id.is_none() && record.rank.is_none();
         let own = record.header.or_else(|| serde_json::from_slice(text).ok());
         let is_known = own.is_some() || is_without;
+        let written =
+            record.metadata.as_ref().and_then(|of| of.dump_timestamp_us.as_ref()?.as_i64()?.checked_mul(1_000));
+        if let Some(at) = written.map(Ns) {
+            let here = Window { start: at, end: at };
+            reading.file.written = Some(reading.file.written.map_or(here, |known| known.around(here)));
+        }
         if let Some(own) = own {
             self.process(&own, record.metadata.as_ref(), reading);
             self.header = Some(own);

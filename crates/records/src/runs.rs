@@ -117,6 +117,9 @@ impl<'r> Facts<'r> {
                 facts.add_time(at);
             }
         }
+        // Records are often written long after their operations.
+        let written = records.files.first().and_then(|file| file.written);
+        facts.span = facts.span.or(written);
         facts
     }
 
