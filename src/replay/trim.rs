@@ -77,18 +77,16 @@ pub(crate) fn trim(graph: &RankGraph, common: Common, steps: &[Window]) -> RankG
             still[lane] = Some(at);
         }
     }
-    // A stream that starts its first work later than that was launched was busy with what was launched before, too, if that is not recorded.
+    // A stream that starts its first work later than all that is known allows was busy with what was launched before, and is not recorded.
     let mut first: Vec<Option<u32>> = vec![None; still.len()];
     for (node, at) in graph.nodes.iter().zip(0..).filter(|(node, at)| keeps[*at as usize] && !node.kind.is_cpu()) {
         first[node.lane as usize].get_or_insert(at);
     }
-    let launched = |at: u32| {
-        let mut edges = graph.edges[at as usize].iter();
-        edges.find(|edge| edge.kind == EdgeKind::Launch).map(|edge| graph.nodes[edge.from as usize].end)
-    };
     let was_busy = |at: &u32| {
-        let node = graph.nodes[*at as usize];
-        has_before && still[node.lane as usize].is_none() && launched(*at).is_some_and(|end| node.start > end + BUSY)
+        let (node, edges) = (graph.nodes[*at as usize], &graph.edges[*at as usize]);
+        let known =
+            edges.iter().filter(|edge| keeps[edge.from as usize]).map(|edge| graph.nodes[edge.from as usize].end);
+        has_before && still[node.lane as usize].is_none() && known.max().is_some_and(|end| node.start > end + BUSY)
     };
     let busy: Vec<u32> = first.iter().flatten().copied().filter(was_busy).collect();
     // Equal on all ranks, whatever it was.
