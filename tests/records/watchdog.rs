@@ -87,26 +87,26 @@ fn all_forms_say_who_is_waited_for() {
             "two jobs without names",
             job(plain, 3, 500) + &job(plain, 1, 700),
             &[],
-            "Unclear: collectives timed out on ranks 0-3. The records do not show in which group",
+            "Unclear: collectives timed out on ranks 0-3, and nothing says in which group",
         ),
         // A timeout is never "No hang".
         (
             "nothing open where the log looks",
             nothing_open,
             &[],
-            "Unclear: collectives timed out on rank 2. The records do not show in which group",
+            "Unclear: collectives timed out on rank 2, and nothing says in which group",
         ),
         (
             "groups without names, of other places",
             unnamed(0, 0, 96117) + &unnamed(4, 0, 96117),
             &[],
-            "Unclear: collectives timed out on ranks 0 and 4.",
+            "Unclear: collectives timed out on ranks 0 and 4,",
         ),
         (
             "groups without names, far apart",
             unnamed(0, 0, 96117) + &unnamed(7, 7, 64088),
             &[],
-            "Unclear: collectives timed out on ranks 0 and 7.",
+            "Unclear: collectives timed out on ranks 0 and 7,",
         ),
         // Before 2.4 each process numbers its groups.
         ("two groups of one number", two_pipelines, &[], "in 2 groups operations are incomplete"),
@@ -120,6 +120,18 @@ fn all_forms_say_who_is_waited_for() {
     }
 }
 
+/// Lines of December are older than those of January.
+#[test]
+fn a_run_of_the_new_year_is_the_last_one() {
+    let plain = |rank: u32| format!("[rank{rank}]:");
+    let old = job(plain, 3, 500).replace("[E626 ", "[E1231 ");
+    let new = job(plain, 1, 20).replace("[E626 ", "[E101 ");
+    for text in [old.clone() + &new, new + &old] {
+        let report = judged(&[("train.log", text)]);
+        assert_eq!(report.culprits, [1], "{}", verdict(&report));
+    }
+}
+
 /// A rank that failed is said first. It is no culprit by that, nor has it records: what others wait for is found as without it.
 #[test]
 fn ranks_that_failed_are_said_first() {
@@ -128,7 +140,7 @@ fn ranks_that_failed_are_said_first() {
     let memory = "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.35 GiB.\n";
     let report = judged(&[("train.log", waiting.clone() + memory)]);
     let without = judged(&[("train.log", waiting)]);
-    let failed = "Rank 2 failed: torch.OutOfMemoryError: CUDA out of memory. ";
+    let failed = "The log says of rank 2: torch.OutOfMemoryError: CUDA out of memory. ";
     assert_eq!(verdict(&report), failed.to_owned() + &verdict(&without));
     assert!(verdict(&without).ends_with("There are no records of rank 2, which may be what they wait for."));
     let alone = judged(&[("train.log", memory.to_owned())]);

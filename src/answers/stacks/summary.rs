@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::gpu_spans::{GpuSpans, within_trace};
-use super::verdict::WORTH;
 use crate::answers::cost::Distribution;
 use crate::attribution::launches;
 use crate::id::{GpuId, SliceId};
@@ -82,6 +81,9 @@ pub struct KernelRow {
     pub share_of_kernels: f64,
 }
 
+/// No verdict names less idle time.
+const NOTABLE: f64 = 0.01;
+
 /// How many kernel names a summary lists.
 const TOP: usize = 5;
 
@@ -128,7 +130,7 @@ impl Summary {
 /// Summarises a window, measured in these spans.
 pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> Summary {
     let mut summary = times(within_trace(store, window), spans);
-    if summary.share(summary.wall_ns - summary.busy_ns).is_some_and(|share| share >= WORTH) {
+    if summary.share(summary.wall_ns - summary.busy_ns).is_some_and(|share| share >= NOTABLE) {
         (summary.copies_ns, summary.queued_ns) =
             (Some(spans.idle_with(copies(store))), Some(spans.idle_with(queued(store))));
     }

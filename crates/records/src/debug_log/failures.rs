@@ -1,7 +1,7 @@
 //! What a job's log says of ranks that failed: what Python raises (`[rank2]: torch.OutOfMemoryError: …`), errors of CUDA that end PyTorch's watchdog, a watchdog that
 //! is stuck, and torchrun's first failure. The others wait for such a rank.
 //!
-//! A rank that timed out ends, too, and so do those whose peers have ended: what follows from that is no failure.
+//! A rank that timed out ends, too, and so do those whose peers have ended: what follows from that is left out.
 
 use std::collections::BTreeSet;
 
@@ -21,17 +21,19 @@ const MOST: usize = 1 << 12;
 /// So many lines after its heading torchrun says which rank failed first.
 const BLOCK: usize = 12;
 
-/// What says that others have ended, or that the time is over.
-const FOLLOWS: [&str; 9] = [
-    "timeout",
-    "timed out",
-    "Timeout",
+/// Words of errors that follow from what others do: they have ended, or do not answer.
+const FOLLOWS: [&str; 11] = [
     "closed by peer",
     "reset by peer",
     "Broken pipe",
     "DistBackendError",
     "DistNetworkError",
+    "DistStoreError",
     "SignalException",
+    "Watchdog caught",
+    "gloo",
+    "monitoredBarrier",
+    "mismatch between collectives",
 ];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -127,16 +129,12 @@ fn time_of_block(text: &str) -> Option<Ns> {
 }
 
 fn failure(text: &str) -> Option<Failure> {
-    if FOLLOWS.iter().any(|word| text.contains(word)) {
-        return None;
-    }
-    let (what, rank) = match text.split_once("terminated with exception: ") {
-        Some((_, what)) => (what, whose(text)?.rank?),
-        None if text.contains("watchdog got stuck for ") => {
-            let at = text.find("watchdog got stuck for ")?;
-            (text[at..].split(" without").next()?, whose(text)?.rank?)
-        }
-        None => {
+    let is_stuck = text.find("watchdog got stuck for ");
+    let (what, rank) = match (text.split_once("terminated with exception: "), is_stuck) {
+        (Some((_, what)), _) if what.starts_with("CUDA error: ") => (what, whose(text)?.rank?),
+        (_, Some(at)) => (text[at..].split(" without").next()?, whose(text)?.rank?),
+        _ if FOLLOWS.iter().any(|word| text.contains(word)) => return None,
+        _ => {
             let (rank, what) = number_after(text, "[rank")?;
             let what = what.strip_prefix("]:")?.trim_start();
             let class = what.split_once(": ").map(|(class, _)| class);
@@ -191,7 +189,10 @@ mod tests {
             ),
             ("[rank2]: Cuda failure 2 'out of memory'\n".to_owned(), Some((2, "Cuda failure 2 'out of memory'"))),
             (
-                of_watchdog(2, "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress"),
+                of_watchdog(
+                    2,
+                    "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress, and a longer timeout would help",
+                ),
                 Some((2, "watchdog got stuck for 480 seconds")),
             ),
             (block(2, -9, "06:14:03"), Some((2, "Signal 9 (SIG)"))),
@@ -209,7 +210,12 @@ mod tests {
                 None,
             ),
             ("[rank2]: RuntimeError: [../gloo/pair.cc:534] Connection closed by peer\n".to_owned(), None),
+            ("[rank2]: RuntimeError: Rank 1 failed to pass monitoredBarrier in 5 ms\n".to_owned(), None),
             ("[rank2]: the Error: none\n".to_owned(), None),
+            (
+                "[rank2]: RuntimeError: DataLoader timed out after 300 seconds\n".to_owned(),
+                Some((2, "RuntimeError: DataLoader timed out after 300 seconds")),
+            ),
         ] {
             let found = failed(&text);
             assert_eq!(found.first().map(|(rank, what)| (*rank, what.as_str())), wanted, "{text}");

@@ -26,6 +26,10 @@ const MOST: usize = 1 << 20;
 /// What goes back sooner is of another process: one that is restarted has to time out again.
 const ANOTHER: Ns = Ns(60_000_000_000);
 
+/// Twelve months of equal length, as [`time`] counts them.
+const A_YEAR: Ns = Ns(372 * 86_400 * 1_000_000_000);
+const HALF_A_YEAR: Ns = Ns(A_YEAR.0 / 2);
+
 /// So many kernels may wait in CUDA's queue of a stream.
 const LAUNCHED: i64 = 1024;
 
@@ -174,6 +178,12 @@ impl Watchdog {
     }
 
     pub(super) fn finish(mut self, records: &mut Records, file: &mut RecordFile) {
+        // The year is not in the lines: what is of January, in a log that began in December, is of the next one.
+        let times = || self.all.iter().filter_map(|line| line.time);
+        if times().min().zip(times().max()).is_some_and(|(first, last)| last - first > HALF_A_YEAR) {
+            let early = self.all.iter_mut().filter_map(|line| line.time.as_mut()).filter(|time| **time < HALF_A_YEAR);
+            early.for_each(|time| *time += A_YEAR);
+        }
         let mut time = None;
         // Logs of ranks may follow each other, each with all runs.
         self.all.sort_by_cached_key(|line| {
@@ -182,7 +192,7 @@ impl Watchdog {
         });
         if let Some((others, job)) = self.one_job() {
             file.note(format!(
-                "{others} lines of the watchdog are of another job that ran at the same time, and are left out: this is {job}"
+                "two jobs wrote into this log at the same time: this is the one of {job}; {others} lines of another are left out, and need a file of their own"
             ));
         }
         let earlier = self.last_run();

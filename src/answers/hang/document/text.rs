@@ -12,6 +12,8 @@ use crate::answers::hang::{
 use crate::document::Screen;
 use crate::document::format::{count, ranks, visible};
 use crate::document::table::Table;
+use crate::operation::Source;
+use crate::operations::recorded_groups::RecordedGroupName;
 
 /// The width of the text where there is no screen.
 const WIDTH: usize = 80;
@@ -281,7 +283,11 @@ impl Page<'_> {
             .collect();
         let names = self.report.hung.iter().map(|of| &of.name).chain(self.report.open.iter().map(|of| &of.name));
         let names = names.chain(self.report.lagging.iter().map(|of| &of.name));
-        if groups.len() > 1 && names.take(groups.len()).any(|name| name.ranks_are_local) {
+        // One communicator names itself where it says which rank.
+        let is_unknown = |name: &RecordedGroupName| {
+            name.ranks_are_local && (groups.len() > 1 || name.source == Source::WATCHDOG.name())
+        };
+        if names.take(groups.len()).any(is_unknown) {
             let text = "The sources do not say which ranks of the job these are: row N has rank N of each group.";
             self.indented(text, 0, out)?;
         }

@@ -254,7 +254,7 @@ fn standstill(report: &HangReport) -> String {
     )
 }
 
-/// `Rank 2 failed: torch.OutOfMemoryError: CUDA out of memory.` Ranks that failed alike are named together.
+/// `The log says of rank 2: torch.OutOfMemoryError: CUDA out of memory.` Ranks of which it says the same are named together.
 fn failed(report: &HangReport) -> Option<String> {
     let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
     for of in &report.failed_ranks {
@@ -265,8 +265,8 @@ fn failed(report: &HangReport) -> Option<String> {
     }
     let several = alike.len().saturating_sub(GROUPS);
     let each =
-        alike.iter().take(GROUPS).map(|(what, all)| format!("{} failed: {}.", capital(&ranks(all)), visible(what)));
-    let more = (several > 0).then(|| format!("So did others, with {several} more errors."));
+        alike.iter().take(GROUPS).map(|(what, all)| format!("The log says of {}: {}.", ranks(all), visible(what)));
+    let more = (several > 0).then(|| format!("It has {several} more errors."));
     (!alike.is_empty()).then(|| each.chain(more).collect::<Vec<_>>().join(" "))
 }
 
@@ -278,7 +278,7 @@ fn timed_out(report: &HangReport) -> String {
         of => format!(" There are no records of {}.", ranks(of)),
     };
     format!(
-        "Unclear: collectives timed out on {who}. The records do not show in which group, so that no rank can be compared with its peers.{without}"
+        "Unclear: collectives timed out on {who}, and nothing says in which group, so that no rank can be compared with its peers.{without}"
     )
 }
 
