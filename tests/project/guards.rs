@@ -28,7 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("records", &["error", "id", "input", "names", "numbers", "operation", "parallel", "statistics", "time"]),
     ("statistics", &["time"]),
     ("load", &["damage", "error", "event", "input", "store", "time"]),
-    ("attribution", &["damage", "error", "event", "parallel", "id", "names", "operation", "store", "time"]),
+    ("attribution", &["damage", "error", "event", "parallel", "id", "names", "numbers", "operation", "store", "time"]),
     ("operations", &["attribution", "id", "names", "numbers", "operation", "records", "statistics", "time"]),
     (
         "sql",
@@ -79,7 +79,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("parts", &["answers", "operation", "parallel", "time"]),
-    ("document", &["attribution", "names", "time"]),
+    ("document", &["attribution", "names", "operation", "time"]),
     (
         "export",
         &[

@@ -41,7 +41,7 @@ struct Failure {
     rank: u32,
     what: String,
     time: Option<Ns>,
-    /// Whether a process ends so that is told to end, or whose watchdog ends it.
+    /// Whether a process ends so that another ends, or whose watchdog ends it.
     may_follow: bool,
 }
 
