@@ -387,7 +387,9 @@ fn tokens(rank: &RankRows<'_>, words: &mut Numbers<String>) -> Vec<Token> {
         let (what, size, tie) = kinds[row.kind as usize];
         // Each rank counts its own sends and receives, to and from all others.
         let seq = row.seq.filter(|_| tie != Tie::PointToPoint);
-        let step = row.step.and_then(|step| rank.steps.get(step as usize)?.number());
+        // What is sent in a step may be received in another.
+        let step = row.step.filter(|_| tie != Tie::PointToPoint);
+        let step = step.and_then(|step| rank.steps.get(step as usize)?.number());
         Token { what, size, seq, step, end: row.end().0, is_tied: tie.ends_together() }
     };
     rank.rows.iter().map(token).collect()

@@ -118,7 +118,11 @@ fn by_steps(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
     let is_few = found.len() * FEW < a.len().min(b.len()) && ran_together(a, b) == Some(true);
     let disagrees = disagreement(a, b, &found);
     let is_wrong = disagrees >= DISAGREE && disagreement(a, b, &plain) * BETTER < disagrees;
-    if is_few || is_wrong { plain } else { found }
+    // At the edge of a step a rank may be in the next one already.
+    let differ =
+        |(i, j): &&(usize, usize)| matches!((a[*i].step, b[*j].step), (Some(one), Some(other)) if one != other);
+    let is_more = plain.iter().filter(differ).count() * 2 <= plain.len();
+    if is_few || is_wrong || is_more { plain } else { found }
 }
 
 /// Two sides that ran at one time for half of it or more have more than one number in so many in common, if they count alike.

@@ -611,7 +611,15 @@ fn long_step(report: &RankReport, length: i64) -> Option<String> {
     let sum: f64 = steps.iter().map(|(longest, _)| longest).sum();
     let (longest, others) = steps.split_first().filter(|(_, others)| others.len() > 1)?;
     let usual = Ns::rounded(median(others.iter().map(|(longest, _)| *longest)));
-    let is_long = longest.0 > HALF * sum && (NEARLY_THE_JOB..=1.0 / NEARLY_THE_JOB).contains(&(sum / length as f64));
+    // A step may take long because it waits for the kernels of all.
+    let busy = |of: &StepWaits| of.busy_ns.iter().copied().sum::<Ns>().as_f64();
+    let (all_busy, own_busy) = report
+        .steps
+        .iter()
+        .fold((0.0, 0.0), |(all, own), of| (all + busy(of), own + if of.name == longest.1 { busy(of) } else { 0.0 }));
+    let is_long = own_busy >= HALF * all_busy
+        && longest.0 > HALF * sum
+        && (NEARLY_THE_JOB..=1.0 / NEARLY_THE_JOB).contains(&(sum / length as f64));
     let (name, long) = (visible(&longest.1), duration(Ns::rounded(longest.0)));
     is_long.then(|| format!("{name} {long}, the others a median of {}", duration(usual)))
 }
