@@ -41,7 +41,7 @@ struct Failure {
     rank: u32,
     what: String,
     time: Option<Ns>,
-    /// Whether a process ends so that another ends, or whose watchdog ends it.
+    /// Whether processes end like that once another one has ended, or by their own watchdog.
     may_follow: bool,
 }
 
