@@ -17,7 +17,7 @@ use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::operations::clocks::{ClockMode, Clocks, ComparedClocks};
 use nccl_stacks::operations::matching::Matches;
 use nccl_stacks::operations::rows::Row;
-use nccl_stacks::time::{Ns, Window};
+use nccl_stacks::time::Ns;
 
 /// The size of a tensor group.
 const TENSOR: usize = 8;
