@@ -4,9 +4,11 @@
 //! A rank that timed out ends, too, and so do those whose peers have ended: what follows from that is left out.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use super::super::tables::{RankStatus, Records};
-use super::super::text::contains;
 use super::watchdog::{number_after, time, whose};
 use crate::operation::Source;
 use nccl_stacks_trace::id::RankId;
@@ -35,6 +37,13 @@ const FOLLOWS: [&str; 11] = [
     "monitoredBarrier",
     "mismatch between collectives",
 ];
+
+/// What torchrun's block begins with, and what a line of a failure has.
+static WORDS: LazyLock<[Finder<'static>; 5]> = LazyLock::new(|| {
+    let words =
+        ["Root Cause (first observed failure):", "Error: ", "Cuda failure ", "CUDA error: ", "watchdog got stuck for "];
+    words.map(Finder::new)
+});
 
 #[derive(Debug, PartialEq, Eq)]
 struct Failure {
@@ -73,11 +82,11 @@ impl Failures {
                 None => self.block = Some(block).filter(|_| !is_over),
             }
         }
-        if contains(line, "Root Cause (first observed failure):") {
+        let [cause, may_fail @ ..] = WORDS.each_ref().map(|word| word.find(line).is_some());
+        if cause {
             self.block = Some(Block::default());
         }
-        let has_error = contains(line, "Error: ") || contains(line, "Cuda failure ") || contains(line, "CUDA error: ");
-        if self.all.len() < MOST && (has_error || contains(line, "watchdog got stuck for ")) {
+        if self.all.len() < MOST && may_fail.contains(&true) {
             failure(&String::from_utf8_lossy(line)).into_iter().for_each(|failure| self.add(failure));
         }
     }

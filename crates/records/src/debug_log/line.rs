@@ -143,8 +143,10 @@ pub(super) struct Piece<'a> {
 
 /// What is left of a call without the name of its process.
 pub(super) fn piece(line: &[u8]) -> Option<Piece<'_>> {
-    let at = memmem::find(line, OP_COUNT);
-    if at.is_none() && memmem::find(line, b" [nranks=").is_none() {
+    static MARKS: LazyLock<[memmem::Finder<'static>; 2]> =
+        LazyLock::new(|| [OP_COUNT, b" [nranks="].map(memmem::Finder::new));
+    let at = MARKS[0].find(line);
+    if at.is_none() && MARKS[1].find(line).is_none() {
         return None;
     }
     let call = at.and_then(|at| {
