@@ -143,6 +143,11 @@ fn ranks_that_failed_are_said_first() {
     let failed = "The log says of rank 2: torch.OutOfMemoryError: CUDA out of memory. ";
     assert_eq!(verdict(&report), failed.to_owned() + &verdict(&without));
     assert!(verdict(&without).ends_with("There are no records of rank 2, which may be what they wait for."));
+    // What ended an earlier run says nothing of the last one.
+    let earlier: String = [0, 1, 3].map(|rank| waits(&before(rank), "0(default_pg)", rank, 500)).concat();
+    let later =
+        judged(&[("train.log", memory.to_owned() + &earlier + &job(before, 1, 20).replace("[E626 ", "[E627 "))]);
+    assert!(verdict(&later).starts_with("The job hangs on rank 1: "), "{}", verdict(&later));
     let alone = judged(&[("train.log", memory.to_owned())]);
     assert_eq!((alone.outcome, verdict(&alone).as_str()), (Outcome::Unclear, failed.trim_end()));
 }

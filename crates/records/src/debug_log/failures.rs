@@ -3,13 +3,12 @@
 //!
 //! A rank that timed out ends, too, and so do those whose peers have ended: what follows from that is left out.
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
 use super::super::tables::{RankStatus, Records};
-use super::watchdog::{number_after, time, whose};
+use super::watchdog::{LastRun, number_after, time, whose};
 use crate::operation::Source;
 use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::time::Ns;
@@ -98,11 +97,13 @@ impl Failures {
         }
     }
 
-    /// Adds the failures of ranks that did not time out themselves. `first` is when the first one did.
-    pub(super) fn finish(self, timed_out: &BTreeSet<u32>, first: Option<Ns>, records: &mut Records) {
-        let is_first = |of: &Failure| of.time.zip(first).is_some_and(|(time, first)| time < first);
-        let is_own = |of: &Failure| is_first(of) || !timed_out.contains(&of.rank) && !of.may_follow;
-        records.rank_status.extend(self.all.into_iter().filter(is_own).map(|of| RankStatus {
+    /// Adds the failures of ranks of this run that did not time out themselves. Where nothing says of which run or job one is, it is left out.
+    pub(super) fn finish(self, run: &LastRun, records: &mut Records) {
+        let is_first = |of: &Failure| of.time.zip(run.first).is_some_and(|(time, first)| time < first);
+        let is_own = |of: &Failure| is_first(of) || !run.timed_out.contains(&of.rank) && !of.may_follow;
+        let is_later = |of: &Failure| run.is_first || of.time.zip(run.ended).is_some_and(|(time, ended)| time > ended);
+        let of_run = self.all.into_iter().filter(|of| run.is_alone && is_later(of) && is_own(of));
+        records.rank_status.extend(of_run.map(|of| RankStatus {
             source: Source::WATCHDOG,
             rank: Some(RankId(of.rank)),
             failure: Some(of.what),
@@ -163,6 +164,8 @@ fn failure(text: &str) -> Option<Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// The ranks that failed, with what, of some lines; rank 3 has timed out at 06:24:44.
@@ -170,7 +173,9 @@ mod tests {
         let mut failures = Failures::default();
         text.lines().for_each(|line| failures.line(line.as_bytes()));
         let mut records = Records::default();
-        failures.finish(&BTreeSet::from([3]), time("[E626 06:24:44.9 x]"), &mut records);
+        let (timed_out, first) = (BTreeSet::from([3]), time("[E626 06:24:44.9 x]"));
+        let run = LastRun { timed_out, first, ended: None, is_alone: true, is_first: true };
+        failures.finish(&run, &mut records);
         records.rank_status.into_iter().map(|of| (of.rank.unwrap().0, of.failure.unwrap())).collect()
     }
 

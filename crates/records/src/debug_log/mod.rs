@@ -124,9 +124,8 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         ));
     }
     log.finish(records);
-    let (timed_out, first) = watchdog.timed_out();
-    failures.finish(&timed_out, first, records);
-    watchdog.finish(records, file);
+    let run = watchdog.finish(records, file);
+    failures.finish(&run, records);
     file.is_timeless = file.source == Some(Source::RAS);
     if !answers.is_empty() || file.is_timeless {
         answers.finish(end_of_text, records, file);

@@ -79,6 +79,18 @@ struct Line {
     time: Option<Ns>,
 }
 
+/// The run whose lines count.
+pub(super) struct LastRun {
+    pub(super) timed_out: BTreeSet<u32>,
+    /// When the first of these did.
+    pub(super) first: Option<Ns>,
+    /// When the run before it had ended.
+    pub(super) ended: Option<Ns>,
+    /// Whether no other job wrote into the log, and no earlier run.
+    pub(super) is_alone: bool,
+    pub(super) is_first: bool,
+}
+
 #[derive(Default)]
 pub(super) struct Watchdog {
     all: Vec<Line>,
@@ -177,7 +189,7 @@ impl Watchdog {
         false
     }
 
-    pub(super) fn finish(mut self, records: &mut Records, file: &mut RecordFile) {
+    pub(super) fn finish(mut self, records: &mut Records, file: &mut RecordFile) -> LastRun {
         // The year is not in the lines: what is of January, in a log that began in December, is of the next one.
         let times = || self.all.iter().filter_map(|line| line.time);
         if times().min().zip(times().max()).is_some_and(|(first, last)| last - first > HALF_A_YEAR) {
@@ -190,7 +202,10 @@ impl Watchdog {
             time = line.time.or(time);
             time
         });
-        if let Some((others, job)) = self.one_job() {
+        let (whole, of_all) = (self.all.len(), self.all.iter().map(|line| line.time).collect::<Vec<_>>());
+        let job = self.one_job();
+        let has_others = job.is_some();
+        if let Some((others, job)) = job {
             file.note(format!(
                 "two jobs wrote into this log at the same time: this is the one of {job}; {others} lines of another are left out, and need a file of their own"
             ));
@@ -201,13 +216,16 @@ impl Watchdog {
         }
         let times = self.all.iter().filter_map(|line| line.time);
         file.said = times.map(|time| Window { start: time, end: time }).reduce(Window::around);
-        self.note_timed_out(records);
+        let (timed_out, first) = self.timed_out();
+        let ended = of_all.iter().take(earlier).filter_map(|time| *time).max();
+        let run = LastRun { timed_out, first, ended, is_alone: !has_others, is_first: self.all.len() == whole };
+        note_timed_out(&run.timed_out, records);
         if self.are_several() {
             file.note(
                 "two jobs wrote into this log at the same time, with the same ranks: give the log of each alone"
                     .to_owned(),
             );
-            return;
+            return run;
         }
         let bases = self.bases();
         let mut timeouts: Vec<(Whose, Timeout)> = Vec::new();
@@ -251,22 +269,14 @@ impl Watchdog {
                 ..RankStatus::default()
             });
         }
+        run
     }
 
     /// Which ranks timed out, by their own lines or others', and when the first one did.
-    pub(super) fn timed_out(&self) -> (BTreeSet<u32>, Option<Ns>) {
+    fn timed_out(&self) -> (BTreeSet<u32>, Option<Ns>) {
         let rank = |line: &Line| line.timed_out.or(line.whose.rank.filter(|_| line.timeout.is_some()));
         let first = self.all.iter().filter(|line| rank(line).is_some()).filter_map(|line| line.time).min();
         (self.all.iter().filter_map(rank).collect(), first)
-    }
-
-    fn note_timed_out(&self, records: &mut Records) {
-        records.rank_status.extend(self.timed_out().0.into_iter().map(|rank| RankStatus {
-            source: Source::WATCHDOG,
-            rank: Some(RankId(rank)),
-            has_timed_out: true,
-            ..RankStatus::default()
-        }));
     }
 
     /// Groups by numbers of which each process has its own, and that are several because two ranks have one place.
@@ -283,6 +293,15 @@ impl Watchdog {
         }
         found
     }
+}
+
+fn note_timed_out(ranks: &BTreeSet<u32>, records: &mut Records) {
+    records.rank_status.extend(ranks.iter().map(|rank| RankStatus {
+        source: Source::WATCHDOG,
+        rank: Some(RankId(*rank)),
+        has_timed_out: true,
+        ..RankStatus::default()
+    }));
 }
 
 /// Gives lines without a group that in which their rank waits in an operation of that number, or the only one in which others time out in the same one. Where
