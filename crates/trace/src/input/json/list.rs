@@ -152,6 +152,8 @@ pub(super) enum End {
 pub(super) struct State {
     pub(super) position: Position,
     pub(super) seen_events: bool,
+    /// Whether a comma comes before the bracket that ended the list: then that may be one of an event whose beginning is lost.
+    pub(super) ended_after_comma: bool,
 }
 
 /// Where in the container the tokenizer is.
@@ -184,11 +186,11 @@ pub(super) enum Position {
 }
 
 impl State {
-    pub(super) const START: State = State { position: Position::Start, seen_events: false };
+    pub(super) const START: State = State { position: Position::Start, seen_events: false, ended_after_comma: false };
 
     /// Before an event of the list, after a comma.
     pub(super) fn in_list(in_object: bool) -> State {
-        State { position: Position::List { in_object, commas: 1 }, seen_events: true }
+        State { position: Position::List { in_object, commas: 1 }, seen_events: true, ended_after_comma: false }
     }
 
     /// How the text ended. Known once a tokenizer has read the last text.
@@ -625,6 +627,7 @@ impl<'t> Tokenizer<'t> {
         match first {
             Some(b']') => {
                 self.at += 1;
+                self.state.ended_after_comma = !matches!(self.state.position, Position::List { commas: 0, .. });
                 self.state.position = if in_object { Position::Object } else { Position::Closed { in_object } };
                 return Step::Again;
             }
@@ -768,8 +771,10 @@ impl<'t> Tokenizer<'t> {
     pub(super) fn closed(&mut self, in_object: bool) -> Step {
         while let Some(byte) = self.peek() {
             if byte != 0 && !is_space(byte) {
-                // A bracket too many may have ended a bare list. Nothing less than two ends an object with its list.
-                let is_over = self.state.seen_events && (in_object || byte == b'[');
+                // A bracket too many may have ended a bare list. Nothing less than two ends an object with its list, as an event does whose beginning is
+                // lost within its arguments.
+                let is_rest = self.state.ended_after_comma && matches!(byte, b'}' | b']' | b',');
+                let is_over = self.state.seen_events && (in_object && !is_rest || byte == b'[');
                 return if is_over {
                     self.stop(End::Trailing { offset: self.offset() })
                 } else {
@@ -871,6 +876,7 @@ mod tests {
         assert_eq!(pieces(r#"{"traceEvents":[{}"#).1, End::CutOff { offset: 18 });
         assert_eq!(pieces(r#"{"traceEvents":[{}]"#).1, End::CutOff { offset: 19 });
         assert_eq!(pieces(r#"{"traceEvents":[{}]} x"#).1, End::Trailing { offset: 21 });
+        assert_eq!(pieces(r#"{"traceEvents":[{}]}} x"#).1, End::Trailing { offset: 20 });
         assert_eq!(pieces(r#"{"traceEvents":[{}}"#).1, End::Broken { offset: 18 });
         assert_eq!(pieces("\u{89}PNG").1, End::Broken { offset: 0 });
         assert_eq!(pieces("").1, End::CutOff { offset: 0 });
@@ -884,6 +890,13 @@ mod tests {
         assert_eq!(found.first().map(String::as_str), Some(E), "{middle}");
         assert_eq!(found[found.len() - 2..], [E, "traceName=\"t\""], "{middle}");
         (found[1..found.len() - 2].to_vec(), end)
+    }
+
+    /// What is left begins with a bracket, which looks like that of the list of events.
+    #[test]
+    fn an_event_whose_beginning_is_lost_in_a_list_does_not_end_all() {
+        let (found, _) = between_events(r#"],"block":[1,1,1],"graph id":0}}"#);
+        assert!(!found.contains(&E.to_owned()), "{found:?}");
     }
 
     #[test]

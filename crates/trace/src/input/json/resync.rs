@@ -50,7 +50,7 @@ impl Tokenizer<'_> {
                 Sight::InStep(position) => {
                     self.at = at;
                     let seen_events = self.state.seen_events || matches!(position, Position::List { .. });
-                    self.state = State { position, seen_events };
+                    self.state = State { position, seen_events, ..self.state };
                     let bytes = self.base + at as u64 - lost.begin;
                     self.lost(lost.kind, lost.begin, bytes);
                     return Step::Again;
