@@ -4,6 +4,10 @@
 //! itself, and neither building nor dropping recurses. Readers take known keys at known depths, so they terminate. What is in lists and texts is in two
 //! more blocks: a dump has millions of small ones, and memory for each would take longer than the rest.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 
@@ -58,6 +62,8 @@ pub(super) struct Document {
     pub(super) nodes: Vec<Node>,
     items: Vec<u32>,
     texts: String,
+    /// The keys of JSON, each once as in a pickle.
+    keys: HashMap<Box<str>, u32, RandomState>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +73,13 @@ pub(super) struct Value<'a> {
 }
 
 impl Document {
+    /// With room for what a pickle of so many bytes makes as a rule. Without that much memory it grows as it has to.
+    pub(super) fn of_pickle(bytes: usize) -> Self {
+        let mut document = Document::default();
+        let _ = document.nodes.try_reserve(bytes / 6).and_then(|()| document.items.try_reserve(bytes / 2));
+        document
+    }
+
     /// Adds a node; `None` if there are too many.
     pub(super) fn add(&mut self, node: Node) -> Option<u32> {
         if self.nodes.len() >= MAX_NODES {
@@ -81,6 +94,16 @@ impl Document {
         let part = Part { first: u32::try_from(self.texts.len()).ok()?, len: u32::try_from(text.len()).ok()? };
         let at = self.add(Node::Text(part))?;
         self.texts.push_str(text);
+        Some(at)
+    }
+
+    /// The text of a key, which is added once; `None` if there are too many nodes.
+    fn key(&mut self, text: &str) -> Option<u32> {
+        if let Some(known) = self.keys.get(text) {
+            return Some(*known);
+        }
+        let at = self.add_text(text)?;
+        self.keys.insert(text.into(), at);
         Some(at)
     }
 
@@ -133,18 +156,25 @@ impl Document {
     /// How many values a reader visits that follows a value down to a depth. A value that is named several times counts as often, and a long
     /// text as several values: a pickle of a few kilobytes can name a list of lists so often that reading takes hours.
     pub(super) fn unfolded(&self, root: u32, depth: u32) -> u64 {
-        let own = |node: &Node| if let Node::Text(text) = node { 1 + u64::from(text.len) / 64 } else { 1 };
-        let mut sizes: Vec<u64> = self.nodes.iter().map(own).collect();
-        let mut next = sizes.clone();
-        for _ in 0..depth {
-            for (node, next) in self.nodes.iter().zip(&mut next) {
-                let (Node::List(part) | Node::Dict(part)) = node else { continue };
-                let of = |item: &u32| sizes.get(*item as usize).copied().unwrap_or(1);
-                *next = self.items(*part).iter().map(of).fold(1, u64::saturating_add);
+        self.unfolded_once(root, depth, &mut vec![(0, 0); self.nodes.len()])
+    }
+
+    /// The same. `known` has by node at which depth it was counted last, and the count: values seldom are at several.
+    fn unfolded_once(&self, at: u32, depth: u32, known: &mut [(u32, u64)]) -> u64 {
+        match self.nodes.get(at as usize) {
+            Some(Node::Text(text)) => 1 + u64::from(text.len) / 64,
+            Some(Node::List(part) | Node::Dict(part)) if depth > 0 && !part.is_empty() => {
+                if known[at as usize].0 == depth {
+                    return known[at as usize].1;
+                }
+                let items = self.items(*part).iter();
+                let count =
+                    items.fold(1, |sum: u64, item| sum.saturating_add(self.unfolded_once(*item, depth - 1, known)));
+                known[at as usize] = (depth, count);
+                count
             }
-            std::mem::swap(&mut sizes, &mut next);
+            _ => 1,
         }
-        sizes.get(root as usize).copied().unwrap_or(1)
     }
 
     /// Reads the JSON document that begins here, without what follows it. One that breaks off, with an error, has the complete pairs of the outermost
@@ -235,6 +265,32 @@ impl<'a> Value<'a> {
     }
 }
 
+/// The values of some keys in one dictionary after the other. Most have the keys of the one before, at the same places, so that these are not searched for again.
+pub(super) struct Keyed<const N: usize> {
+    names: [&'static str; N],
+    /// The keys of the last dictionary, as positions in the document.
+    keys: Vec<u32>,
+    /// By name: its place among those keys.
+    places: [Option<usize>; N],
+}
+
+impl<const N: usize> Keyed<N> {
+    pub(super) fn new(names: [&'static str; N]) -> Self {
+        Keyed { names, keys: Vec::new(), places: [None; N] }
+    }
+
+    /// By name: what [`Value::get`] gives.
+    pub(super) fn of<'a>(&mut self, value: Value<'a>) -> [Option<Value<'a>>; N] {
+        let pairs = value.chunks();
+        if !pairs.iter().map(|[key, _]| key).eq(&self.keys) {
+            self.keys = pairs.iter().map(|[key, _]| *key).collect();
+            self.places = self.names.map(|name| self.keys.iter().rposition(|at| value.document.is_text(*at, name)));
+        }
+        let found = |place: Option<usize>| Some(value.document.value(pairs.get(place?)?[1]));
+        self.places.map(|place| found(place).filter(|value| value.node() != Node::None))
+    }
+}
+
 /// Puts a JSON value into a document. The depth is bounded by the parser.
 struct Builder<'d>(&'d mut Document);
 
@@ -297,7 +353,8 @@ impl<'de> Visitor<'de> for Builder<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<u32, A::Error> {
         let dict = Builder(self.0).add(Node::Dict(Part::default()))?;
-        while let Some(key) = map.next_key_seed(Builder(self.0))? {
+        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            let key = added(self.0.key(&key))?;
             if dict == 0 {
                 // The value becomes the next node, whether it has an end or not.
                 added(self.0.extend(dict, &[key, self.0.nodes.len() as u32]))?;
@@ -340,6 +397,18 @@ mod tests {
         assert_eq!(list.items().map(Value::int).collect::<Vec<_>>(), [Some(1), Some(-2), Some(3), None, None, None]);
         assert!(list.items().nth(4).unwrap().is_true() && list.items().nth(5).unwrap().float() == Some(1.5));
         assert!(root.get("c").is_none() && Document::parse_json(b"{\"a\": ").2.is_some());
+    }
+
+    #[test]
+    fn the_values_of_keys_are_those_of_each_dictionary() {
+        let text = br#"[{"a": 1, "b": 2}, {"a": 3, "b": null}, {"b": 4, "a": 5}, {"a": 6, "a": 7}, 8, {"c": 9}]"#;
+        let (document, root, _) = Document::parse_json(text);
+        let mut keyed = Keyed::new(["b", "a"]);
+        let all = document.value(root).items().map(|item| (keyed.of(item).map(|value| value?.int()), item));
+        let all: Vec<_> = all.map(|(found, item)| (found, ["b", "a"].map(|key| item.get(key)?.int()))).collect();
+        assert!(all.iter().all(|(found, got)| found == got), "{all:?}");
+        let a: Vec<_> = all.iter().map(|(found, _)| found[1]).collect();
+        assert_eq!(a, [Some(1), Some(3), Some(5), Some(7), None, None]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use super::super::nodes::Value;
+use super::super::nodes::{Keyed, Value};
 use super::super::reader::Reading;
 use super::super::tables::{Records, Splits};
 use super::groups::{GLOO, Group, Groups};
@@ -24,6 +24,8 @@ pub(super) fn read(groups: &Groups<'_>, reading: &mut Reading<'_>) {
     // Members of coalesced groups have the process group and both numbers in common.
     let mut open = Open::default();
     let mut paths = Paths::default();
+    let mut named = Keyed::new(["collective_seq_id", "seq_id", "p2p_seq_id", "profiling_name", "frames"]);
+    let (mut of_operation, mut of_splits) = (Keyed::new(OF_OPERATION), Keyed::new(OF_SPLITS));
     for (entry, group) in groups.entries.iter().zip(&groups.of_entries) {
         if !entry.is_dict() {
             reading.file.skip("entries that are not dictionaries", None);
@@ -31,11 +33,13 @@ pub(super) fn read(groups: &Groups<'_>, reading: &mut Reading<'_>) {
         }
         reading.file.records += 1;
         let records = &mut *reading.records;
-        let int = |key: &str| entry.get(key).and_then(Value::int);
-        let numbers = (int("collective_seq_id").or_else(|| int("seq_id")), int("p2p_seq_id"));
-        let title = entry.get("profiling_name").and_then(Value::text).unwrap_or_default();
+        let [collective, any, own, title, frames] = named.of(*entry);
+        let int = |value: Option<Value<'_>>| value.and_then(Value::int);
+        let numbers = (int(collective).or_else(|| int(any)), int(own));
+        let title = title.and_then(Value::text).unwrap_or_default();
         let group = group.map(|at| &groups.all[at]);
-        let mut operation = Operation { rank: groups.rank, ..operation(*entry, title, numbers, group, records) };
+        let found = of_operation.of(*entry);
+        let mut operation = Operation { rank: groups.rank, ..operation(found, title, numbers, group, records) };
         let key = (operation.communicator, numbers);
         if operation.collective.as_deref() == Some(COALESCED)
             && let Some(last) = open.last.remove(&key)
@@ -48,13 +52,13 @@ pub(super) fn read(groups: &Groups<'_>, reading: &mut Reading<'_>) {
             }
             continue;
         }
-        operation.recorded_path = paths.of_entry(*entry, records);
+        operation.recorded_path = frames.and_then(|frames| paths.of_frames(frames, records));
         let at = records.push(operation);
         if title.ends_with("barrier") {
             let name = records.text(title.split_once(':').map_or(title, |(_, name)| name));
             records.calls_by.insert(at, name);
         }
-        records.splits.extend(splits(*entry).map(|splits| (at, splits)));
+        records.splits.extend(splits(of_splits.of(*entry)).map(|splits| (at, splits)));
         if let Some(before) = open.last.insert(key, at) {
             open.before.insert(at, before);
         }
@@ -75,35 +79,48 @@ struct Open {
 type Places = (Option<i64>, Option<i64>);
 
 /// How an all-to-all is divided, which PyTorch from 2.11 on may write.
-fn splits(entry: Value<'_>) -> Option<Splits> {
-    let list = |keys: [&str; 2]| {
-        let list = keys.into_iter().find_map(|key| entry.get(key))?;
+const OF_SPLITS: [&str; 4] = ["input_split_sizes", "in_split_sizes", "output_split_sizes", "out_split_sizes"];
+
+fn splits([input, r#in, output, out]: [Option<Value<'_>>; OF_SPLITS.len()]) -> Option<Splits> {
+    let list = |list: Option<Value<'_>>| {
+        let list = list?;
         // One list, or a list of one.
         let list = list.items().next().filter(|first| first.is_list()).unwrap_or(list);
         list.items().map(|split| u64::try_from(split.int()?).ok()).collect::<Option<Vec<u64>>>()
     };
-    let sent = list(["input_split_sizes", "in_split_sizes"])?;
-    let received = list(["output_split_sizes", "out_split_sizes"])?;
+    let (sent, received) = (list(input.or(r#in))?, list(output.or(out))?);
     (!sent.is_empty() && sent.len() == received.len()).then_some(Splits { sent, received })
 }
 
+const OF_OPERATION: [&str; 10] = [
+    "is_p2p",
+    "input_dtypes",
+    "output_dtypes",
+    "input_sizes",
+    "output_sizes",
+    "time_created_ns",
+    "time_created_us",
+    "duration_ms",
+    "state",
+    "retired",
+];
+
 fn operation(
-    entry: Value<'_>,
+    [is_p2p, in_types, out_types, in_sizes, out_sizes, created_ns, created_us, took, state, retired]: [Option<Value<'_>>;
+        OF_OPERATION
+            .len()],
     title: &str,
     (collective_number, own_number): Places,
     group: Option<&Group>,
     records: &mut Records,
 ) -> Operation {
-    let int = |key: &str| entry.get(key).and_then(Value::int);
     let (backend, name) = title.split_once(':').unwrap_or(("", title));
     let is_gloo = backend == GLOO;
     let (text, collective) = records.collective(name);
     let peers = peers(title);
-    let is_point_to_point = peers.is_some() || entry.get("is_p2p").is_some_and(Value::is_true);
-    let dtype =
-        |key: &str| entry.get(key).and_then(|types| types.items().next().and_then(Value::text).or(types.text()));
-    let dtype = dtype("input_dtypes").or_else(|| dtype("output_dtypes"));
-    let [in_elements, out_elements] = ["input_sizes", "output_sizes"].map(|key| entry.get(key).and_then(elements));
+    let is_point_to_point = peers.is_some() || is_p2p.is_some_and(Value::is_true);
+    let dtype = in_types.and_then(dtype).or_else(|| out_types.and_then(dtype));
+    let [in_elements, out_elements] = [in_sizes, out_sizes].map(|sizes| sizes.and_then(elements));
     let ranks = group.and_then(|group| group.ranks.as_ref()).map(|ranks| ranks.len() as u64);
     Operation {
         source: Source::FLIGHT_RECORDER,
@@ -112,11 +129,11 @@ fn operation(
         peer: peers.map(|(_, peer)| peer.into()),
         sequence: if is_point_to_point { own_number } else { collective_number },
         collective: Some(text).filter(|text| !text.is_empty()),
-        enqueued: int("time_created_ns").or_else(|| int("time_created_us")?.checked_mul(1_000)).map(Ns),
-        duration: entry.get("duration_ms").and_then(Value::float).and_then(of_ms),
-        state: match entry.get("state").and_then(Value::text) {
+        enqueued: created_ns.and_then(Value::int).or_else(|| created_us?.int()?.checked_mul(1_000)).map(Ns),
+        duration: took.and_then(Value::float).and_then(of_ms),
+        state: match state.and_then(Value::text) {
             // Gloo has no events of a GPU, so that the state never changes; it only retires what has ended.
-            Some("scheduled") if is_gloo && entry.get("retired").is_some_and(Value::is_true) => State::Completed,
+            Some("scheduled") if is_gloo && retired.is_some_and(Value::is_true) => State::Completed,
             Some("scheduled") => State::Scheduled,
             Some("started") => State::Started,
             Some("completed") => State::Completed,
@@ -129,6 +146,11 @@ fn operation(
         bytes: collective.and_then(|of| size(of, [in_elements, out_elements], dtype, ranks)),
         ..Operation::default()
     }
+}
+
+/// The type of the first of several tensors, or of all.
+fn dtype(types: Value<'_>) -> Option<&str> {
+    types.items().next().and_then(Value::text).or(types.text())
 }
 
 /// Milliseconds as time; `None` for what is no time.
@@ -180,10 +202,9 @@ struct Paths {
 }
 
 impl Paths {
-    /// The call path of an entry. PyTorch writes frames as its tracebacks have them, the innermost first and `<module>` last; ours begin with the
+    /// The call path of an entry's frames. PyTorch writes them as its tracebacks have them, the innermost first and `<module>` last; ours begin with the
     /// outermost.
-    fn of_entry(&mut self, entry: Value<'_>, records: &mut Records) -> Option<u32> {
-        let frames = entry.get("frames")?;
+    fn of_frames(&mut self, frames: Value<'_>, records: &mut Records) -> Option<u32> {
         if let Some(known) = self.of_lists.get(&frames.position()) {
             return *known;
         }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
-use super::super::nodes::Value;
+use super::super::nodes::{Keyed, Value};
 use super::super::reader::Reading;
 use super::super::tables::{RankStatus, Records};
 use crate::operation::{Communicator, Source};
@@ -59,9 +59,11 @@ impl<'d> Groups<'d> {
                 groups.add(&name, description(of_group.get("desc")), ranks, records);
             }
         }
+        let mut named = Keyed::new(["process_group", "pg_id"]);
         for entry in entries {
-            let mut parts = entry.get("process_group").into_iter().flat_map(Value::items);
-            let name = parts.next().or_else(|| entry.get("pg_id")).and_then(name_of);
+            let [group, id] = named.of(*entry);
+            let mut parts = group.into_iter().flat_map(Value::items);
+            let name = parts.next().or(id).and_then(name_of);
             let of_entry = name.map(|name| {
                 let description = description(parts.next());
                 // By its name and, if several have that, by its description.
