@@ -1,6 +1,5 @@
 //! `nccl-stacks diff`: two traces side by side.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::answers::OnPage;
@@ -57,21 +56,15 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let is_one_call = args.span.function_name.is_some() && before.traces.len() == after.traces.len();
     let has_steps = [&before, &after].iter().all(|report| report.steps.count > 0);
     let per = if is_one_call && !has_steps { Per::Total } else { wished(args) };
-    let ranks = [&before, &after].map(ranks_of);
     let mut found = Diff::new((&names[0], before), (&names[1], after), per);
     found.arrange(args.sort, args.limit);
     notes::diff(&found, args.span.is_narrowed());
     show.print(&DiffAnswer { diff: &found, on_page: on_page(args, damage) }, output)?;
-    check(&found, &ranks, &bounds, opening::what(&args.selection))
+    check(&found, &bounds, opening::what(&args.selection))
 }
 
 /// Checks the bounds, and refuses bounds that have nothing to compare.
-fn check(
-    found: &Diff,
-    [ranks_before, ranks_after]: &[BTreeSet<Option<u32>>; 2],
-    bounds: &[&Bound],
-    what: &str,
-) -> Result<(), Stop> {
+fn check(found: &Diff, bounds: &[&Bound], what: &str) -> Result<(), Stop> {
     // A trace without these kernels costs nothing, which must not pass as a success.
     if let (Some(nothing), false) = (notes::nothing_on_a_side(found, what), bounds.is_empty()) {
         return Err(Stop::NotFound(format!("Nothing to bound: {nothing}.")));
@@ -85,8 +78,8 @@ fn check(
     }
     let sides = [&found.before, &found.after];
     let (steps, are_damaged) = (sides.map(|side| &side.steps), sides.map(|side| side.damage.is_unknown()));
-    let differ =
-        notes::not_comparable((found.per, found.not_per_step), [ranks_before, ranks_after], steps, are_damaged);
+    let ranks = sides.map(|side| &side.ranks);
+    let differ = notes::not_comparable((found.per, found.not_per_step), ranks, steps, are_damaged);
     if let (Some(why), false) = (differ, bounds.is_empty()) {
         return Err(Stop::NotComparable(why));
     }
@@ -123,11 +116,6 @@ fn ask(
     damage.iter().for_each(|line| say(line));
     let damage = damage.into_iter().map(|line| format!("{which}: {line}")).collect();
     Ok((report, damage))
-}
-
-/// The ranks of a side; `None` of a trace that does not say which it is.
-fn ranks_of(report: &StackReport) -> BTreeSet<Option<u32>> {
-    report.traces.iter().map(|trace| trace.rank.map(|rank| rank.0)).collect()
 }
 
 /// The requested denominator of the comparison. It does not apply to traces without steps.

@@ -86,9 +86,15 @@ impl Output {
         if is_csv && terminal::guards_csv() { self.finish(&without_formulas(text)) } else { self.finish(text) }
     }
 
-    /// [`Output::finish`] for a text for people, which goes through a pager if it is longer than the terminal.
-    pub(super) fn finish_text(self, text: &[u8]) -> Result<(), Stop> {
-        if matches!(self, Output::Stdout) && pager::show(text) { Ok(()) } else { self.finish(text) }
+    /// [`Output::finish`] for a text for people, which goes through a pager if it is longer than the terminal. Without a pager its end is what one sees: there
+    /// `last` is put.
+    pub(super) fn finish_text(self, text: &[u8], last: impl FnOnce() -> String) -> Result<(), Stop> {
+        let is_longer = matches!(self, Output::Stdout) && pager::is_longer(text);
+        match is_longer {
+            true if pager::show(text) => Ok(()),
+            true => self.finish(&[text, last().as_bytes()].concat()),
+            false => self.finish(text),
+        }
     }
 
     /// Writes the results. A file appears under its name only when it is complete.

@@ -11,13 +11,13 @@ use super::terminal::{may_page, stdout_size};
 /// The exit codes of a shell that cannot run a command.
 const NOT_RUN: [i32; 2] = [126, 127];
 
-/// Shows a text in a pager. Returns whether it is shown: not if it fits on the screen, there is no pager, or the user wants none.
+/// Shows a text in a pager. Returns whether it is shown: not if there is no pager, or the user wants none.
 pub(super) fn show(text: &[u8]) -> bool {
-    may_page() && is_longer(text) && command().is_some_and(|pager| run(pager, text))
+    may_page() && command().is_some_and(|pager| run(pager, text))
 }
 
-/// Whether a text has more lines than the terminal, of which the shell's prompt needs one.
-fn is_longer(text: &[u8]) -> bool {
+/// Whether standard output is a terminal, and a text has more lines than it, of which the shell's prompt needs one.
+pub(super) fn is_longer(text: &[u8]) -> bool {
     let Some((width, height)) = stdout_size() else { return false };
     let text = String::from_utf8_lossy(text);
     // Escapes count as letters. A line that they make too long only starts a pager that ends at once.

@@ -35,7 +35,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
                 let form = sql::form(asked, matches!(output, Output::Stdout));
                 output.finish_csv(matches!(form, Form::Csv { .. }), &rows_of_list(form).map_err(not_written)?)
             }
-            _ => output.finish_text(list().as_bytes()),
+            _ => output.finish_text(list().as_bytes(), String::new),
         };
     }
     let queries: Vec<NamedQuery> = args.query.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         return Err(Stop::NotFound(format!("Nothing found: {}", query.header.nothing)).or_damaged(is_damaged));
     }
     match form {
-        Form::Table { .. } => output.finish_text(&answer),
+        Form::Table { .. } => output.finish_text(&answer, String::new),
         form => output.finish_csv(matches!(form, Form::Csv { .. }), &answer),
     }?;
     Stop::unless(is_damaged)

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::document::format::visible;
 use crate::document::{Answer, Form, Screen};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -58,7 +59,11 @@ impl<'a> Show<'a> {
         let written = answer.write(self.form, screen, &mut bytes).and_then(|()| self.packed(bytes));
         let bytes = written.map_err(|source| Failure::Form { source })?;
         match self.form {
-            form if form.is_for_people() => output.finish_text(&bytes),
+            form if form.is_for_people() => output.finish_text(&bytes, || {
+                let document = answer.document();
+                let sentences: Vec<String> = document.sentences().map(|text| screen.fill(&visible(text))).collect();
+                format!("\n{}\n", sentences.join("\n"))
+            }),
             form => output.finish_csv(form == Form::Csv, &bytes),
         }?;
         if let Some(path) = self.path {

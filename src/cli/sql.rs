@@ -55,7 +55,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     if is_table && matches!(output, Output::Stdout) && terminal::may_page() {
         let mut answer = Vec::new();
         let answered = session.answer(&query, &mut ResultSets::new(&mut answer, form), None);
-        output.finish_text(&answer)?;
+        output.finish_text(&answer, String::new)?;
         answered?;
     } else if let (Output::Stdout, false) = (&output, is_csv && terminal::guards_csv()) {
         session.to_stdout(&query, form, None)?;

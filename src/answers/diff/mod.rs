@@ -54,6 +54,9 @@ pub struct Side {
     pub without_launch: Totals,
     /// What is wrong with the trace.
     pub damage: Losses,
+    /// The ranks of its traces; `None` of one that does not say which it is.
+    #[serde(skip)]
+    pub ranks: BTreeSet<Option<u32>>,
 }
 
 impl Side {
@@ -324,7 +327,7 @@ fn as_stack(group: GroupedKernels) -> Stack {
 
 /// A side that is not divided yet.
 fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
-    let StackReport { mut stacks, coverage, summary, damage, grouped, steps, kernels_in_trace, .. } = report;
+    let StackReport { mut stacks, coverage, summary, damage, grouped, steps, kernels_in_trace, traces, .. } = report;
     let is_grouped = !grouped.grouped_by.is_empty();
     stacks.extend(grouped.groups.into_iter().map(as_stack));
     let without_launch = coverage.without_launch();
@@ -339,6 +342,7 @@ fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
         summary,
         without_launch,
         damage,
+        ranks: traces.iter().map(|trace| trace.rank.map(|rank| rank.0)).collect(),
         ..Side::default()
     };
     (side, stacks)

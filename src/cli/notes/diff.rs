@@ -6,6 +6,7 @@ use crate::answers::bound::{Bound, Limit};
 use crate::answers::cost::Order;
 use crate::answers::diff::Diff;
 use crate::answers::diff::delta::{Delta, NotPerStep, Per, change, value};
+use crate::answers::diff::document::{other_ranks, other_steps};
 use crate::answers::ranks::change::RankChanges;
 use crate::answers::ranks::data::RankReport;
 use crate::answers::stacks::launching_steps::LaunchingSteps;
@@ -59,7 +60,7 @@ fn of_steps((per, not_per_step): (Per, Option<NotPerStep>), [before, after]: [&L
             "Note: the sums are over {before} steps before and {after} after; without --total steps are compared"
         ));
     }
-    if let (Per::Step, Some(differ)) = (per, crate::answers::diff::document::other_steps([before, after])) {
+    if let (Per::Step, Some(differ)) = (per, other_steps([before, after])) {
         note(&format!("Note: {differ}; --step chooses one of each"));
     }
 }
@@ -103,14 +104,8 @@ pub(crate) fn not_comparable(
     are_damaged: [bool; 2],
 ) -> Option<String> {
     let mut why = Vec::new();
-    if ranks[0] != ranks[1] {
-        let known = |side: &BTreeSet<Option<u32>>| match side.iter().copied().collect::<Option<Vec<u32>>>() {
-            Some(ranks) => format::ranks(&ranks),
-            None => "ranks without numbers".to_owned(),
-        };
-        let [before, after] = ranks.map(known);
-        why.push(format!("{before} before, {after} after"));
-    }
+    why.extend(other_ranks(ranks));
+    why.extend(other_steps(steps).filter(|_| per == Per::Step));
     let [before, after] = steps.map(|steps| steps.count);
     if per == Per::Total && not_per_step.is_none() && before != after {
         why.push(format!("{} steps before, {} after; without --total steps are compared", count(before), count(after)));

@@ -8,7 +8,7 @@ use crate::answers::diff::delta::{Divided, Per, SideTotals, change, value};
 use crate::answers::diff::{Change, Diff};
 use crate::answers::stacks::document::flame;
 use crate::answers::stacks::origin::origins;
-use crate::document::format::visible;
+use crate::document::format::{count, visible};
 use crate::document::frames::lines;
 use crate::document::table::{Cell, Column, Table, frames, name, number, words, write_csv};
 
@@ -71,8 +71,11 @@ pub(super) fn write_table(diff: &Diff, width: Option<usize>, out: &mut impl Writ
     if diff.changes.is_empty() {
         return Ok(());
     }
-    if diff.per != Per::Total {
-        writeln!(out, "What changed{}:", suffix(diff.per))?;
+    let [before, after] = [&diff.before, &diff.after].map(|side| count(side.steps.count));
+    match diff.per {
+        Per::Step => writeln!(out, "What changed per step ({before} before, {after} after):")?,
+        Per::Call => writeln!(out, "What changed per call:")?,
+        Per::Total => {}
     }
     let names = origins(diff.changes.iter().map(|stack| &stack.telling)).into_iter();
     let names = names.map(|frames| frames.into_iter().map(|frame| visible(frame).into_owned()).collect());

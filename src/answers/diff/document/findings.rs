@@ -3,7 +3,7 @@
 use super::changes::value_on;
 use super::measure::suffix;
 use super::summary::damaged;
-use super::{compared, other_steps};
+use super::{compared, other_ranks, other_steps};
 use crate::answers::cost::Order;
 use crate::answers::diff::delta::{Delta, Measured, Per, change, growth, value};
 use crate::answers::diff::{Change, Diff, Side};
@@ -36,48 +36,43 @@ fn delta(diff: &Diff, get: fn(&Side) -> Ns) -> Delta {
 }
 
 fn verdict(diff: &Diff) -> Vec<String> {
-    let exposed = delta(diff, |side| side.kernels.totals.exposed_ns);
-    let gpu = delta(diff, |side| side.kernels.totals.gpu_time_ns);
     let of = |delta: Delta| format!("{} → {}", duration(Ns::rounded(delta.before)), duration(Ns::rounded(delta.after)));
     let how = |delta: Delta| match delta.growth() {
         0.0 => "as before".to_owned(),
         _ => change(Order::GpuTime, delta),
     };
-    let mut text: Vec<String> = length(diff).into_iter().chain(largest_change(diff)).collect();
-    text.extend([
-        format!("{}.", compared(diff)),
-        format!("Exposed time of these kernels: {}, {}.", of(exposed), how(exposed)),
-        format!("Their GPU time: {}, {}.", of(gpu), how(gpu)),
-    ]);
-    let differ = other_steps([&diff.before.steps, &diff.after.steps]).filter(|_| diff.per == Per::Step);
-    text.extend(differ.map(|differ| format!("The work may have changed: {differ}.")));
-    let without = delta(diff, |side| side.without_launch.exposed_ns);
-    if without.growth() != 0.0 {
-        text.push(format!(
-            "Exposed time of kernels without a launch, which have no stack: {}, {}.",
-            of(without),
-            how(without)
-        ));
+    let mut text: Vec<String> = not_alike(diff).into_iter().chain(length(diff)).collect();
+    let exposed = delta(diff, |side| side.kernels.totals.exposed_ns);
+    // What the first sentence says of all collectives.
+    let is_said =
+        diff.measured(|of| of.wall_ns).before > 0.0 && is_rounded_to(exposed, diff.measured(|of| of.exposed_ns));
+    if !is_said {
+        text.push(format!("Exposed time of these kernels: {}, {}.", of(exposed), how(exposed)));
     }
-    text.push(changed(diff));
+    let without = delta(diff, |side| side.without_launch.exposed_ns);
+    if is_notable(exposed, without.growth()) {
+        text.push(format!("Exposed time of kernels without a launch: {}, {}.", of(without), how(without)));
+    }
+    text.push(largest_change(diff));
+    text.extend((diff.per != Per::Step).then(|| format!("{}.", compared(diff))));
     text
 }
 
-/// `3 stacks changed, of which 1 is new and 1 vanished; 4 are as before.`
-fn changed(diff: &Diff) -> String {
-    let is = |n: u64| format!("{} {}", count(n), if n == 1 { "is" } else { "are" });
-    let what = kind(diff);
-    let unchanged = is(diff.unchanged);
-    match diff.changed {
-        0 => format!("No {what} changed; {unchanged} as before."),
-        changed => format!(
-            "{} {what}{} changed, of which {} new and {} vanished; {unchanged} as before.",
-            count(changed),
-            if changed == 1 { "" } else { "s" },
-            is(diff.new),
-            count(diff.vanished),
-        ),
-    }
+fn is_rounded_to(one: Delta, other: Delta) -> bool {
+    let words = |of: Delta| [of.before, of.after].map(|time| duration(Ns::rounded(time)));
+    words(one) == words(other)
+}
+
+/// What makes the sides hard to compare.
+fn not_alike(diff: &Diff) -> Vec<String> {
+    let [before, after] = [&diff.before.ranks, &diff.after.ranks];
+    let are_several = before.len() > 1 || after.len() > 1;
+    let ranks = other_ranks([before, after])
+        .filter(|_| are_several)
+        .map(|differ| format!("The sides are of other ranks: {differ}."));
+    let steps = other_steps([&diff.before.steps, &diff.after.steps]).filter(|_| diff.per == Per::Step);
+    let steps = steps.map(|differ| format!("The work may have changed: {differ}."));
+    ranks.into_iter().chain(steps).collect()
 }
 
 fn kind(diff: &Diff) -> &'static str {
@@ -125,11 +120,7 @@ fn length(diff: &Diff) -> Option<String> {
         parts.into_iter().map(|(name, by)| format!("{name} {}", growth(Order::GpuTime, by))).collect();
     let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
     let several = [&diff.before, &diff.after].iter().any(|side| side.summary.gpus > 1);
-    let elsewhere = match unexplained_compute(diff) {
-        Some(_) => " Most of that is compute: --kernel-name '*' compares the stacks of all kernels.",
-        None => "",
-    };
-    Some(format!("{first}{parts}{}.{elsewhere}", if several { " (means of the GPUs)" } else { "" }))
+    Some(format!("{first}{parts}{}.", if several { " (means of the GPUs)" } else { "" }))
 }
 
 /// Whether the growth of a part of what was measured is more than rounding.
@@ -147,40 +138,50 @@ fn unexplained_compute(diff: &Diff) -> Option<Delta> {
     (is_most && chosen.growth() / compute.growth() < MOST).then_some(compute)
 }
 
-fn compute_finding(diff: &Diff) -> Option<Finding> {
-    let compute = unexplained_compute(diff)?;
+/// What changed besides the stacks: compute that they do not explain, or the time in which no kernel ran.
+fn part_findings(diff: &Diff) -> Vec<Finding> {
+    let all = diff.measured(|of| of.wall_ns);
     let [before, after] = [&diff.before.trace, &diff.after.trace].map(|trace| shell_word(trace));
-    let all = diff.measured(|of| of.wall_ns).growth();
-    Some(Finding {
+    let finding = |part: &str, of: Delta, what: &str, advice: Option<String>| Finding {
         kind: FindingKind::Change,
-        cost: format!("{} compute{}", change(Order::GpuTime, compute), suffix(diff.per)),
-        cost_ns: Some(Ns::rounded(compute.growth())),
-        what: "Kernels that are no collectives".to_owned(),
-        evidence: vec![format!("It is {} of the change.", percent(compute.growth() / all))],
-        advice: Some(format!("compare the stacks of all kernels: nccl-stacks diff {before} {after} --kernel-name '*'")),
-        is_better: compute.growth() < 0.0,
+        cost: format!("{} {part}{}", change(Order::GpuTime, of), suffix(diff.per)),
+        cost_ns: Some(Ns::rounded(of.growth())),
+        what: what.to_owned(),
+        advice,
+        is_better: of.growth() < 0.0,
         ..Finding::default()
-    })
+    };
+    let compute = unexplained_compute(diff).map(|of| {
+        let advice = format!("compare the stacks of all kernels: nccl-stacks diff {before} {after} --kernel-name '*'");
+        finding(COMPUTE, of, "kernels that are no collectives", Some(advice))
+    });
+    let idle =
+        Some(diff.measured(|of| of.idle_ns)).filter(|of| of.growth().abs() >= NOTABLE * all.before.max(all.after));
+    let idle = idle.map(|of| {
+        let advice = format!("see what the GPU waits for: nccl-stacks ranks {after}");
+        finding("idle", of, "no kernel runs", (of.growth() > 0.0).then_some(advice))
+    });
+    compute.into_iter().chain(idle).collect()
 }
 
-/// The stack that grew most, or shrank most if none grew. `None` if none changed in time.
-fn largest_change(diff: &Diff) -> Option<String> {
+/// The stack that changed most, if that is notable.
+fn largest_change(diff: &Diff) -> String {
     let changes: Vec<&Change> = diff.all_changes().collect();
     let names = Names::new(diff.all_changes().map(Change::naming));
-    let measures = [(Order::Exposed, "exposed"), (Order::GpuTime, "GPU time")];
-    let (measure, noun) =
-        measures.into_iter().find(|(measure, _)| changes.iter().any(|change| change.growth(*measure) != 0.0))?;
-    let by = |at: &usize| changes[*at].growth(measure);
-    let largest = |sign: f64| {
-        (0..changes.len())
-            .rev()
-            .max_by(|a, b| (sign * by(a)).total_cmp(&(sign * by(b))))
-            .filter(|at| sign * by(at) > 0.0)
-    };
     let what = kind(diff);
-    let (at, lead) = match largest(1.0) {
-        Some(at) => (at, format!("The {what} that grew most")),
-        None => (largest(-1.0)?, format!("No {what} grew; the one that shrank most")),
+    let largest = |measure: Order| {
+        let least = NOTABLE * diff.before.kernels.by(measure).max(diff.after.kernels.by(measure));
+        let by = |at: &usize| changes[*at].growth(measure).abs();
+        (0..changes.len()).rev().max_by(|a, b| by(a).total_cmp(&by(b))).filter(|at| by(at) > 0.0 && by(at) >= least)
+    };
+    let measures = [(Order::Exposed, "exposed"), (Order::GpuTime, "GPU time")];
+    let Some((at, measure, noun)) =
+        measures.into_iter().find_map(|(measure, noun)| Some((largest(measure)?, measure, noun)))
+    else {
+        return match diff.changed {
+            0 => format!("No {what} changed."),
+            _ => format!("No {what} changed by {} of the exposed time.", percent(NOTABLE)),
+        };
     };
     let of = changes[at];
     let name = match of.telling.is_empty() {
@@ -189,7 +190,7 @@ fn largest_change(diff: &Diff) -> Option<String> {
     };
     let fate = of.fate().map_or(String::new(), |fate| format!(" ({fate})"));
     let by = change(measure, of.delta(measure));
-    Some(format!("{lead} is {name}{fate}: {by} {noun}{}.", suffix(diff.per)))
+    format!("The {what} that changed most is {name}{fate}: {by} {noun}{}.", suffix(diff.per))
 }
 
 /// `1 kernel per step`
@@ -211,20 +212,14 @@ fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Compute that changed more than these stacks, then the stacks whose exposed time changed most.
+/// What changed most comes first.
 fn findings(diff: &Diff) -> Vec<Finding> {
     let changes: Vec<&Change> = diff.all_changes().collect();
     let names = Names::new(diff.all_changes().map(Change::naming));
-    let mut order: Vec<usize> = (0..changes.len()).collect();
     let growth = |at: usize| changes[at].growth(Order::Exposed);
-    // Regressions come first.
-    order.sort_by(|a, b| growth(*b).total_cmp(&growth(*a)));
-    let better = order.iter().rev().copied().filter(|at| growth(*at) < 0.0).collect::<Vec<_>>();
-    order.retain(|at| growth(*at) > 0.0);
-    order.extend(better);
     let all = diff.measured(|of| of.wall_ns).growth().abs();
     let least = NOTABLE * diff.before.kernels.by(Order::Exposed).max(diff.after.kernels.by(Order::Exposed)).max(all);
-    let notable = order.into_iter().filter(|at| growth(*at) != 0.0 && growth(*at).abs() >= least);
+    let notable = (0..changes.len()).filter(|at| growth(*at) != 0.0 && growth(*at).abs() >= least);
     let per = suffix(diff.per);
     let finding = |at: usize| {
         let of = changes[at];
@@ -253,5 +248,7 @@ fn findings(diff: &Diff) -> Vec<Finding> {
             ..Finding::default()
         }
     };
-    compute_finding(diff).into_iter().chain(notable.map(finding)).collect()
+    let mut found: Vec<Finding> = part_findings(diff).into_iter().chain(notable.map(finding)).collect();
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.cost_ns.map(|cost| cost.0.abs())));
+    found
 }

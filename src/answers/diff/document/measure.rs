@@ -1,11 +1,11 @@
 //! What the measures of both traces are divided by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::answers::diff::Diff;
 use crate::answers::diff::delta::{NotPerStep, Per};
 use crate::answers::stacks::launching_steps::LaunchingSteps;
-use crate::document::format::{count, visible};
+use crate::document::format::{count, ranks as ranks_in_words, visible};
 
 /// ` per step`, which follows a divided measure.
 pub fn suffix(per: Per) -> &'static str {
@@ -51,11 +51,31 @@ pub(crate) fn by_what(
     }
 }
 
-/// Says so if the steps have different names, as with different batch sizes: the runs may have done different work.
-pub fn other_steps([before, after]: [&LaunchingSteps; 2]) -> Option<String> {
-    let differ = !before.names.keys().eq(after.names.keys());
-    differ
-        .then(|| format!("the steps have other names: {} before, {} after", names(&before.names), names(&after.names)))
+/// The ranks of both sides, if they differ. `None` stands for a trace that does not say which it is.
+pub fn other_ranks([before, after]: [&BTreeSet<Option<u32>>; 2]) -> Option<String> {
+    let known = |side: &BTreeSet<Option<u32>>| match side.iter().copied().collect::<Option<Vec<u32>>>() {
+        Some(ranks) => ranks_in_words(&ranks),
+        None => "ranks without numbers".to_owned(),
+    };
+    (before != after).then(|| format!("{} before, {} after", known(before), known(after)))
+}
+
+/// How much more of one kind the steps may be on one side, as a share of them.
+const MIX: f64 = 0.01;
+
+/// Says so if the steps have different names, as with different batch sizes, or other shares of them: the runs may have done different work.
+pub fn other_steps(steps: [&LaunchingSteps; 2]) -> Option<String> {
+    let [before, after] = steps.map(|steps| &steps.names);
+    let share = |names: &BTreeMap<String, u64>, name: &str| {
+        names.get(name).copied().unwrap_or(0) as f64 / names.values().sum::<u64>().max(1) as f64
+    };
+    let is_same_mix = before.keys().all(|name| (share(before, name) - share(after, name)).abs() < MIX);
+    let what = match before.keys().eq(after.keys()) {
+        false => "the steps have other names",
+        true if !is_same_mix => "the kinds of steps have other shares",
+        true => return None,
+    };
+    Some(format!("{what}: {} before, {} after", names(before), names(after)))
 }
 
 /// `step[DECODE bs=1] ×3, step[EXTEND bs=1] ×1`; a single name has no number.

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 pub(crate) use measure::{by_what, names};
-pub use measure::{compared, other_steps, suffix};
+pub use measure::{compared, other_ranks, other_steps, suffix};
 
 use super::{Change, Diff};
 use crate::answers::OnPage;
@@ -75,7 +75,7 @@ impl Answer for DiffAnswer<'_> {
             &[
                 ("The changes, as a table", ""),
                 ("Everything, for programs", " --format json --output diff.json"),
-                ("For CI: exit code 5 if exposed time grows by a tenth", " --fail-if 'exposed>+10%'"),
+                ("For CI: exit code 5 if steps take 5 % longer", " --fail-if 'step>+5%'"),
             ],
         );
         Ok(Page { commands, labels: labels_of(diff), ..page })

@@ -38,6 +38,9 @@ const UNLIKE_SAVINGS: i64 = 3;
 /// If steps of one kind take this many times as long as those of another, a mean over both says nothing.
 const UNLIKE_STEPS: f64 = 2.0;
 
+/// Less of the job between steps is not said: it is what is printed as 1 % or less.
+const BETWEEN: f64 = 0.01;
+
 /// Steps that are less of the job than this say little of how long it takes.
 const MOST_OF_JOB: f64 = 0.7;
 
@@ -624,7 +627,7 @@ fn long_step(report: &RankReport, length: i64) -> Option<String> {
     is_long.then(|| format!("{name} {long}, the others a median of {}", duration(usual)))
 }
 
-/// `step[EXTEND bs=1] 139.0 ms, step[DECODE bs=1] a mean of 3.10 ms (of 3)`, the longest first, if steps of one kind take far longer than those of another, and the
+/// `step[EXTEND bs=1] 139.0 ms, step[DECODE bs=1] a mean of 3.10 ms (of 3), and 33.1 ms between steps`, the longest first, if steps of one kind take far longer than those of another, and the
 /// job little longer than its steps.
 fn unlike_steps(report: &RankReport, length: i64) -> Option<String> {
     let mut kinds: BTreeMap<Cow<'_, str>, Vec<f64>> = BTreeMap::new();
@@ -653,7 +656,9 @@ fn unlike_steps(report: &RankReport, length: i64) -> Option<String> {
         }
     });
     let more = (more > 0).then(|| format!("shorter ones of {} more kinds", count(more as u64)));
-    Some(said.chain(more).collect::<Vec<_>>().join(", "))
+    let between = length as f64 - sum;
+    let between = (between >= BETWEEN * length as f64).then(|| format!("and {} between steps", duration(Ns::rounded(between))));
+    Some(said.chain(more).chain(between).collect::<Vec<_>>().join(", "))
 }
 
 /// The step that has nearly all of what would be saved.
@@ -1060,8 +1065,8 @@ mod tests {
         let unlike = [("decode", 2), ("extend", 139), ("decode", 3), ("decode", 4)];
         assert_eq!(
             said(unlike, 160_000_000),
-            "The 4 steps take 160.0 ms in all: extend 139.0 ms, decode a mean of 3.00 ms (of 3); with rank 2's CPU as fast as its peers', they would take \
-             144.0 ms (−10.0 %, ± 0.2 %); no function has most of that."
+            "The 4 steps take 160.0 ms in all: extend 139.0 ms, decode a mean of 3.00 ms (of 3), and 12.0 ms between steps; with rank 2's CPU as fast as its \
+             peers', they would take 144.0 ms (−10.0 %, ± 0.2 %); no function has most of that."
         );
         let of_mean = "A step takes 40.0 ms (mean of 4: decode ×3, extend ×1); with rank 2's CPU as fast as its peers', it would take 36.0 ms (";
         let alike = [("decode", 30), ("extend", 50), ("decode", 40), ("decode", 40)];

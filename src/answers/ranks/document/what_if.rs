@@ -62,9 +62,12 @@ impl WhatIfAnswer<'_> {
     }
 }
 
+/// How much of a rule is shown beside its figures; kernels have names of any length.
+const RULE: usize = 48;
+
 /// The context is the length of the job in ns.
 const COLUMNS: &[Column<RuleAnswer, Ns>] = &[
-    words("rule", "rule").read(|answer, _| Cell::Text(visible(&answer.rule).into_owned())),
+    words("rule", "rule").short(RULE).read(|answer, _| Cell::Text(visible(&answer.rule).into_owned())),
     number("saves_ns", "would save").read(|answer, _| Cell::Time(Ns(answer.saves_ns))),
     number("share", "of all").read(|answer, length| Cell::known(Ns(answer.saves_ns).share_of(*length), Cell::Share)),
     number("left_ns", "left").read(|answer, length| Cell::Time(*length - Ns(answer.saves_ns))),

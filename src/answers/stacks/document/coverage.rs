@@ -110,7 +110,7 @@ fn without_launch(reason: Reason, unattributed: &Unattributed) -> [Line; 2] {
     [(said, false), (format!("These are: {}{more}", named.join(", ")), true)]
 }
 
-fn why(reason: Reason) -> &'static str {
+pub(super) fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::NoCalls => "because the trace has no runtime calls (recorded without ProfilerActivity.CPU?)",
         Reason::BeforeTrace => "launched before recording began",

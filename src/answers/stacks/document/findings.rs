@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use super::coverage::why;
 use super::page::{label, names_of};
 use super::table::kernels;
 use crate::answers::cost::{Outliers, Totals};
@@ -141,52 +142,99 @@ pub fn beside(found: &NotAsked) -> impl Iterator<Item = String> {
 
 fn sentences(report: &StackReport) -> Vec<String> {
     let summary = &report.summary;
+    let idle = idle(report);
+    if let Some(asked) = asked(report) {
+        let none = (summary.collectives_ns == Ns::ZERO).then(|| no_collective(report, ""));
+        return [Some(asked), idle.map(|idle| is_idle(report, idle, false)), none].into_iter().flatten().collect();
+    }
     if summary.collectives_ns == Ns::ZERO {
-        let none = if report.not_asked.possibly_communication.is_empty() {
-            let launched = if report.stacks.is_empty() { "" } else { "; the kernels below were launched in it" };
-            format!("No collective ran during the window{launched}.")
-        } else {
-            "No kernel of a known collective ran during the window.".to_owned()
-        };
-        return [none].into_iter().chain(idle(report).map(|idle| is_idle(report, idle, true))).collect();
+        let compute =
+            summary.share(summary.compute_ns).filter(|_| summary.compute_ns + summary.compute_ns > summary.wall_ns);
+        let compute = compute.map_or(String::new(), |share| format!("; compute takes {} of it", percent(share)));
+        return [no_collective(report, &compute)]
+            .into_iter()
+            .chain(idle.map(|idle| is_idle(report, idle, true)))
+            .collect();
     }
     if has_only_collectives(report) {
         return vec![cost(report, true), ONLY_COLLECTIVES.to_owned()];
     }
-    let idle = idle(report);
     let exposed = summary.share(summary.exposed_ns).unwrap_or(0.0);
-    let comes_first = idle.is_some_and(|(_, share)| share > exposed);
+    // Copies and the rest of that time are two facts.
+    let copies = summary.copies_ns.and_then(|copies| summary.share(copies)).unwrap_or(0.0);
+    let comes_first = idle.is_some_and(|(_, share)| copies.max(share - copies) > exposed);
     let mut said = match idle {
         Some(idle) if comes_first => vec![is_idle(report, idle, true), cost(report, false)],
         _ => vec![cost(report, true)],
     };
-    said.extend(if exposed >= WORTH { costliest(report) } else { None });
+    said.extend(if exposed >= WORTH { doubtful(report) } else { None });
     said.extend(idle.filter(|_| !comes_first).map(|idle| is_idle(report, idle, false)));
     said
 }
 
-/// `92.1 % of the exposed time comes from one stack: model.py(50): backward in train.py(3): step.` `None` without exposed time, and if several stacks have as
-/// much.
-fn costliest(report: &StackReport) -> Option<String> {
-    // All stacks of the chosen kernels, shown or left out.
-    let stacks: Vec<&Stack> = report.stacks.iter().chain(&report.hidden).collect();
-    let exposed = |stack: &Stack| stack.cost.exposed_ns;
-    let (at, most) = stacks.iter().enumerate().max_by_key(|(_, stack)| exposed(stack))?;
-    let is_alone = stacks.iter().filter(|stack| exposed(stack) >= exposed(most)).count() == 1;
-    if exposed(most) <= Ns::ZERO || !is_alone {
+fn no_collective(report: &StackReport, but: &str) -> String {
+    let any =
+        if report.not_asked.possibly_communication.is_empty() { "collective" } else { "kernel of a known collective" };
+    format!("No {any} ran during the window{but}.")
+}
+
+/// `The kernels asked for take 204.6 ms of 1.20 s (17.1 %).` `None` if these are all collectives.
+fn asked(report: &StackReport) -> Option<String> {
+    let summary = &report.summary;
+    let NotAsked { families, possibly_communication, .. } = &report.not_asked;
+    // What may be communication is shown without being asked for.
+    let has_none = summary.collectives_ns == Ns::ZERO && possibly_communication.is_empty();
+    if families.is_empty() && !has_none || report.coverage.kernels == 0 {
         return None;
     }
-    let without_launch = report.coverage.without_launch().exposed_ns;
-    let all: Ns = stacks.iter().map(|stack| exposed(stack)).chain([without_launch]).sum();
-    let is_narrowed = !report.not_asked.families.is_empty();
-    let asked = if is_narrowed { format!(" of the kernels asked for ({})", duration(all)) } else { String::new() };
-    let on = most.rank.as_deref().map_or(String::new(), |rank| format!(" on {}", visible(rank)));
-    let name = Names::new(stacks.iter().map(|stack| stack.naming())).name(at);
-    let frames: Vec<_> = name.into_iter().map(visible).collect();
-    let from = if frames.is_empty() { String::new() } else { format!(": {}", frames.join(" in ")) };
-    let outliers = most.cost.outliers.map(|of| format!(" {}", outliers_in_words(&of, most.count)));
-    let share = percent(exposed(most).share_of(all).unwrap_or(0.0));
-    Some(format!("{share} of the exposed time{asked} comes from one stack{on}{from}.{}", outliers.unwrap_or_default()))
+    let (times, apart) = rows(report);
+    let all = |get: fn(&Totals) -> Ns| -> Ns { times.iter().chain([&apart]).map(get).sum() };
+    let (time, exposed) = (all(|of| of.gpu_time_ns), all(|of| of.exposed_ns));
+    let are_collectives =
+        report.stacks.iter().chain(&report.hidden).any(|stack| !stack.messages.collectives.is_empty());
+    let exposed = if are_collectives { format!(", {}", hidden(exposed, time)) } else { String::new() };
+    let share = percent_or_unknown(summary.share(time));
+    Some(format!(
+        "The kernels asked for take {} of {}{} ({share}){exposed}.",
+        duration(time),
+        duration(summary.wall_ns),
+        on_gpus(summary)
+    ))
+}
+
+/// The totals of all stacks or groups, shown or left out, and of the kernels without a launch that are in none of them.
+fn rows(report: &StackReport) -> (Vec<Totals>, Totals) {
+    match report.groups() {
+        Some(grouped) => (vec![grouped.totals()], Totals::default()),
+        None => {
+            let stacks = report.stacks.iter().chain(&report.hidden);
+            (stacks.map(Stack::totals).collect(), report.coverage.without_launch())
+        }
+    }
+}
+
+/// What makes the costs of stacks doubtful: most of that of the costliest is of a few kernels, or more than it costs has no stack.
+fn doubtful(report: &StackReport) -> Option<String> {
+    let stacks: Vec<&Stack> = report.stacks.iter().chain(&report.hidden).collect();
+    let exposed = |stack: &Stack| stack.cost.exposed_ns;
+    let most = stacks.iter().enumerate().max_by_key(|(_, stack)| exposed(stack));
+    let without = report.coverage.without_launch();
+    if without.exposed_ns > most.map_or(Ns::ZERO, |(_, stack)| exposed(stack)) {
+        let kernels = crate::document::format::kernels(without.count);
+        let why = main_reason(report).map_or(String::new(), |reason| format!(", {}", why(reason)));
+        return Some(format!("No code is known for {kernels} ({} exposed){why}.", duration(without.exposed_ns)));
+    }
+    let (at, most) = most?;
+    let outliers = outliers_in_words(most.cost.outliers.as_ref()?, most.count);
+    let frames: Vec<_> = Names::new(stacks.iter().map(|stack| stack.naming())).name(at);
+    let frames: Vec<_> = frames.into_iter().map(visible).collect();
+    Some(format!("Of {}: {outliers}", frames.join(" in ")))
+}
+
+/// Why most of the kernels without a launch have none.
+fn main_reason(report: &StackReport) -> Option<Reason> {
+    let reasons = report.coverage.without_launch.iter();
+    reasons.max_by_key(|(_, of)| of.all.exposed_ns).map(|(reason, _)| *reason)
 }
 
 /// Said instead of the time in which the GPU was idle and that no kernel hides.
@@ -213,16 +261,18 @@ fn cost(report: &StackReport, is_first: bool) -> String {
     if !is_first && is_all && of_window < NOTABLE {
         return format!("Collectives are not the problem: they take {time} ({share}).");
     }
-    let exposed_share = summary.exposed_ns.share_of(summary.collectives_ns).unwrap_or(0.0);
-    let exposed = match summary.exposed_ns {
+    format!("Collectives take {time}{whole} ({share}), {}.", hidden(summary.exposed_ns, summary.collectives_ns))
+}
+
+/// `61.6 % of it (150.0 µs) exposed: no compute kernel hides that`
+fn hidden(exposed: Ns, all: Ns) -> String {
+    let share = exposed.share_of(all).unwrap_or(0.0);
+    match exposed {
         Ns::ZERO => "none of it exposed: compute kernels hide all of it".to_owned(),
         // What would be printed as 100.0 %.
-        _ if exposed_share > 1.0 - SEEN => "all of it exposed: no compute kernel hides it".to_owned(),
-        some => {
-            format!("{} of it ({}) exposed: no compute kernel hides that", percent(exposed_share), duration(some))
-        }
-    };
-    format!("Collectives take {time}{whole} ({share}), {exposed}.")
+        _ if share > 1.0 - SEEN => "all of it exposed: no compute kernel hides it".to_owned(),
+        some => format!("{} of it ({}) exposed: no compute kernel hides that", percent(share), duration(some)),
+    }
 }
 
 /// For how long the GPUs were idle, and the share of the time, if that is large or more than what collectives cost. Where kernels may be lost, as much
@@ -254,7 +304,7 @@ fn is_idle(report: &StackReport, (idle, share): (Ns, f64), is_first: bool) -> St
     }
     if let Some(queued) = most(summary.queued_ns) {
         return format!(
-            "{gpus} idle for {another}{}{whole}. In {queued} of that launched kernels had not begun: faster launches would not help.",
+            "{gpus} idle for {another}{}{whole}. In {queued} of that launched kernels had not begun: look at waits between streams and at launch latency, not at the CPU.",
             percent(share)
         );
     }
@@ -321,15 +371,13 @@ fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
 
 /// The stacks or groups with the most exposed time, and the kernels without a launch.
 fn findings(report: &StackReport) -> Vec<Finding> {
-    let without = report.coverage.without_launch();
     let rows: Vec<Totals> = match report.groups() {
         Some(grouped) => grouped.groups.iter().map(|group| group.totals()).collect(),
         None => report.stacks.iter().map(Stack::totals).collect(),
     };
-    let hidden = report.hidden.iter().map(|stack| stack.cost.exposed_ns);
     // Groups include the kernels without a launch.
-    let apart = if report.groups().is_some() { Totals::default() } else { without };
-    let all: Ns = rows.iter().map(|row| row.exposed_ns).chain(hidden).chain([apart.exposed_ns]).sum();
+    let (all, apart) = self::rows(report);
+    let all: Ns = all.iter().chain([&apart]).map(|row| row.exposed_ns).sum();
     let share = |of: Totals| of.exposed_ns.share_of(all).unwrap_or(0.0);
     let is_seen = |time: Ns| report.summary.share(time).is_none_or(|share| share >= LEAST);
     let is_notable = |row: Totals| share(row) >= NOTABLE && is_seen(row.exposed_ns);
@@ -352,7 +400,10 @@ fn findings(report: &StackReport) -> Vec<Finding> {
     if is_notable(apart) {
         found.push((apart.exposed_ns, no_launch(report, apart, share(apart))));
     }
-    found.extend(idle(report).map(|(time, _)| (time, idle_gpu(report, time))));
+    found.extend(idle(report).map(|(time, _)| {
+        let copies = report.summary.copies_ns.filter(|copies| *copies + *copies >= time);
+        copies.map_or_else(|| (time, idle_gpu(report, time)), |copies| (copies, copying(copies)))
+    }));
     found.sort_by_key(|(exposed, _)| std::cmp::Reverse(*exposed));
     found.into_iter().map(|(_, finding)| finding).collect()
 }
@@ -381,15 +432,36 @@ fn no_launch(report: &StackReport, row: Totals, share: f64) -> Finding {
     let kernels = crate::document::format::kernels(row.count);
     let (from, cost) = match has_only_collectives(report) {
         true => (format!("These are {kernels}"), format!("{} of GPU time", duration(row.gpu_time_ns))),
-        false => (format!("{} of the exposed time comes from {kernels}", percent(share)), exposed(row).cost),
+        false => (format!("{} of the exposed time: {kernels}", percent(share)), exposed(row).cost),
     };
+    let reason = main_reason(report);
+    let advice = reason.and_then(|reason| match reason {
+        Reason::NoCalls => Some("record with ProfilerActivity.CPU, too."),
+        Reason::BeforeTrace => {
+            Some("let the profiler begin a step earlier: what runs in its first step was launched before.")
+        }
+        Reason::NotRecorded => Some("record fewer steps: the profiler has dropped calls."),
+        Reason::NoId => None,
+    });
     Finding {
         kind: FindingKind::NoLaunch,
-        what: "(no launch)".to_owned(),
+        what: "kernels without a launch".to_owned(),
         cost,
-        evidence: vec![format!("{from} without a launch: nothing in the trace says which code launched them.")],
+        evidence: vec![format!("{from}{}.", reason.map_or(String::new(), |reason| format!(", {}", why(reason))))],
+        advice: advice.map(str::to_owned),
         link: Some(Link { text: "Why", view: "trust", ..Link::default() }),
         ..exposed(row)
+    }
+}
+
+/// Copies while no kernel runs.
+fn copying(copies: Ns) -> Finding {
+    Finding {
+        kind: FindingKind::IdleGpu,
+        cost: format!("{} of copies", duration(copies)),
+        cost_ns: Some(copies),
+        what: "no kernel runs beside them".to_owned(),
+        ..Finding::default()
     }
 }
 
@@ -411,7 +483,6 @@ fn idle_gpu(report: &StackReport, time: Ns) -> Finding {
         cost: format!("{} idle", duration(time)),
         cost_ns: Some(time),
         what: if one { "the GPU".to_owned() } else { format!("{} GPUs, summed", count(report.summary.gpus)) },
-        evidence: vec!["No kernel of any kind runs in that time.".to_owned()],
         advice: Some(advice),
         ..Finding::default()
     }
@@ -450,10 +521,6 @@ fn of_stack(report: &StackReport, stack: &Stack, label: &[String], share: f64) -
             duration(Ns::rounded(mean)),
             duration(best)
         ));
-        advice = Some(match traces {
-            1 => "give the traces of all ranks to `nccl-stacks ranks`, which shows who waits for whom.".to_owned(),
-            _ => "ask `nccl-stacks ranks` with the same traces who waits for whom.".to_owned(),
-        });
     }
     if label.iter().any(|label| label.contains("torch::autograd::")) {
         evidence.push("Autograd launched them in the backward pass, not a line of the model.".to_owned());
@@ -461,7 +528,19 @@ fn of_stack(report: &StackReport, stack: &Stack, label: &[String], share: f64) -
             "ask `nccl-stacks sql` with the same trace and `--query pairs`, which names the modules.".to_owned(),
         ));
     }
+    if !collectives.is_empty() {
+        advice = advice.or_else(|| Some(who_waits(traces)));
+    }
     Finding { evidence, advice, ..exposed(stack.totals()) }
+}
+
+/// What to do first about the time of collectives: a part of it may be waiting for other ranks.
+fn who_waits(traces: usize) -> String {
+    match traces {
+        1 => "give the traces of all ranks to `nccl-stacks ranks`, which shows who waits for whom.",
+        _ => "ask `nccl-stacks ranks` with the same traces who waits for whom.",
+    }
+    .to_owned()
 }
 
 /// `1 of the 64 kernels, the first, takes 17.5 s of their time, at 1000300000 ns; the other 63 take a median of 14.3 µs.`
@@ -494,6 +573,9 @@ fn outliers_in_words(outliers: &Outliers, all: u64) -> String {
 fn not_asked(found: &NotAsked) -> Option<String> {
     let family = |family: &FamilyTime| format!("{} {}", family.family, duration(family.of.gpu_time_ns));
     let families: Vec<String> = found.families.iter().map(family).collect();
+    if found.gpu_time() == found.collectives_ns && !families.is_empty() {
+        return Some(format!("None of the kernels asked for is communication, which takes: {}.", families.join(", ")));
+    }
     (!families.is_empty()).then(|| {
         format!(
             "{} of {} of communication is in kernels that are not asked for: {}.",
