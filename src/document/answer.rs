@@ -37,7 +37,6 @@ pub trait Answer {
         Vec::new()
     }
 
-    /// The tables of a page.
     fn page_tables(&self) -> Vec<Table> {
         self.tables()
     }
@@ -83,7 +82,6 @@ pub trait Answer {
         Err(no_such_form(form))
     }
 
-    /// Writes the answer in a form.
     fn write(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
             Form::Text | Form::Table => {

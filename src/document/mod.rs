@@ -32,7 +32,6 @@ pub struct Screen {
     pub full_stacks: bool,
     /// Whether to show everything known about a stack.
     pub verbose: bool,
-    /// Whether to highlight in colour.
     pub colour: bool,
 }
 

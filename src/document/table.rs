@@ -288,7 +288,6 @@ impl Table {
         Table { id, title, heads: columns.iter().map(|column| column.head).collect(), found: rows.len(), rows }
     }
 
-    /// Keeps the first rows.
     pub(crate) fn truncate(&mut self, most: usize) {
         self.rows.truncate(most);
     }

@@ -45,7 +45,6 @@ impl Communicators {
         found
     }
 
-    /// All of them, by position.
     pub(crate) fn all(&self) -> &[Communicator] {
         &self.known
     }

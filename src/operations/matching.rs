@@ -21,7 +21,6 @@ use crate::time::Ns;
 
 #[derive(Debug, Default)]
 pub struct Matches {
-    /// By process group.
     pub groups: Vec<MatchedGroup>,
 }
 
@@ -159,7 +158,6 @@ pub struct Counts {
 }
 
 impl Matches {
-    /// Matches the collectives of a job's ranks.
     pub fn find(ranks: &[RankRows<'_>]) -> Self {
         let mut words = Numbers::default();
         let tokens: Vec<Vec<Token>> = ranks.iter().map(|rank| tokens(rank, &mut words)).collect();

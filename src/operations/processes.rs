@@ -15,7 +15,6 @@ use crate::records::{RankStatus, Records};
 pub(crate) struct Process {
     pub(crate) source: Source,
     pub(crate) host: Option<String>,
-    /// Its number on that host.
     pub(crate) pid: Option<i64>,
     pub(crate) device: Option<i64>,
     /// Its rank of the job, where the records show it.

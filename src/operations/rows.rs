@@ -13,7 +13,6 @@ pub struct RankRows<'a> {
     pub rank: u32,
     /// A row for each collective, in the order of their starts.
     pub rows: &'a [Row],
-    /// What distinguishes collectives.
     pub kinds: &'a [Kind],
     pub groups: &'a [Communicator],
     /// Names of kernels; kinds have their positions.

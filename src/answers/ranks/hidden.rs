@@ -59,7 +59,6 @@ struct Exposed {
     by: Option<u32>,
 }
 
-/// What is exposed on a rank, and why.
 fn exposed(question: &Question<'_>, rank: usize, reduction: &RankReduction) -> Vec<Exposed> {
     let graph = question.ranks[rank];
     let is_kernel: Vec<bool> = graph.texts.iter().map(|name| Work::of_slice(name, false).is_none()).collect();

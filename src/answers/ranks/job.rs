@@ -107,7 +107,6 @@ impl Job {
         self.ranks.iter().zip(&self.reductions).map(|(rank, reduction)| reduction.rank_rows(*rank)).collect()
     }
 
-    /// The collectives of a group.
     pub fn collectives<'a>(&'a self, group: &'a MatchedGroup) -> impl DoubleEndedIterator<Item = Matched<'a>> {
         group.collectives.iter().map(move |collective| Matched { job: self, group, collective })
     }

@@ -15,16 +15,13 @@ use crate::time::{Ns, Window};
 /// How many frames of a recorded call path are shown first, from the innermost.
 const TELLING: usize = 4;
 
-/// The ranks of some records.
 #[derive(Debug, Clone, Default)]
 pub struct RecordedReductions {
-    /// A part for each rank.
     pub reductions: Vec<RankReduction>,
     /// How many operations were left out because their times are unknown.
     pub without_times: u64,
     /// How many were left out because their rank is unknown.
     pub without_rank: u64,
-    /// The source that the parts are of.
     pub source: Source,
     pub of_other_sources: u64,
 }

@@ -257,7 +257,6 @@ fn said(
     said
 }
 
-/// Makes the part of a rank.
 struct Reducer<'a> {
     of: &'a Attributed<'a>,
     work: &'a [Launched],
@@ -430,7 +429,6 @@ fn group_stack(key: &GroupKey) -> ReducedStack {
     ReducedStack { telling: vec![label], frames, ..ReducedStack::default() }
 }
 
-/// The step in which something was launched.
 fn step_of(steps: &[Step], launched: Ns) -> Option<u32> {
     let after = steps.partition_point(|step| step.window.start <= launched);
     let at = after.checked_sub(1)?;

@@ -29,7 +29,6 @@ pub struct RankReduction {
     /// The host on which it was recorded, if the header or the name of its file says so.
     #[serde(default)]
     pub host: Option<String>,
-    /// The window that was asked about.
     pub window: Window,
     /// From the first start to the last end of what was launched in the window, on all its GPUs; `None` if the window itself is measured.
     pub gpu_span: Option<Window>,
@@ -40,10 +39,8 @@ pub struct RankReduction {
     /// Names of kernels; other fields have their positions.
     pub texts: Vec<String>,
     pub groups: Vec<Communicator>,
-    /// What distinguishes collectives.
     pub kinds: Vec<Kind>,
     pub stacks: Vec<ReducedStack>,
-    /// The steps, in order.
     pub steps: Vec<Step>,
     /// A row for each collective kernel, in the order of their starts.
     #[serde(with = "packed::rows")]

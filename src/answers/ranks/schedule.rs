@@ -20,7 +20,6 @@ const WEIGHTS: f64 = 0.25;
 pub struct Piece {
     /// A position in the ranks.
     pub rank: usize,
-    /// Whether it belongs to the forward pass.
     pub is_forward: bool,
     /// Its microbatch, from 0; `None` if that is not known.
     pub microbatch: Option<u32>,

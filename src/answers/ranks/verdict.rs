@@ -11,9 +11,7 @@ use crate::time::Ns;
 /// Which shares of the time CPUs, GPUs, and both would save, were they twice as fast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// The CPUs alone.
     pub cpus: f64,
-    /// The GPUs alone.
     pub gpus: f64,
     pub both: f64,
 }

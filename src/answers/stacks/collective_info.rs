@@ -154,7 +154,6 @@ pub struct Bandwidth {
     pub kernels: u64,
 }
 
-/// Sums up the collectives of kernels.
 #[derive(Debug)]
 pub struct CollectiveSums<'a> {
     store: &'a Store,
@@ -169,7 +168,6 @@ pub struct CollectiveSums<'a> {
 }
 
 impl<'a> CollectiveSums<'a> {
-    /// Prepares for the chosen kernels of a trace.
     pub fn new(store: &'a Store, kernels: &[Launched], attribution: &'a Attribution) -> Self {
         let records = Records::new(store);
         let (mut sharers, mut below): (HashMap<_, u64, _>, HashMap<_, u64, _>) = Default::default();

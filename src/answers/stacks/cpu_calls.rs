@@ -49,7 +49,6 @@ pub struct CallRow {
     pub name: Option<u32>,
     /// Whether it blocks; otherwise it launches.
     pub blocks: bool,
-    /// The number of calls.
     pub count: u64,
     /// Whether it launched a chosen kernel; then it is never merged.
     pub is_chosen: bool,

@@ -20,7 +20,6 @@ use crate::time::{Ns, Window};
 #[derive(Debug)]
 pub(crate) struct GpuSpans<'a> {
     of: BTreeMap<GpuId, Window>,
-    /// Everything that runs on the GPUs.
     all: &'a GpuActivity,
     /// The work launched in the window, if the window is measured by it.
     own: Option<Own>,

@@ -22,7 +22,6 @@ use crate::names::gradients::is_node;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
-/// The slices to keep.
 #[derive(Debug)]
 pub struct Kept {
     /// By slice id: whether it is kept.

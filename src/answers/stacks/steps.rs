@@ -36,7 +36,6 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The steps of all traces in a store.
     pub fn find(store: &Store) -> Self {
         let named = store.names.iter().filter(|name| name.of_cpu);
         let likely: HashMap<StringId, u8> = named
@@ -72,7 +71,6 @@ impl Steps {
         self.by_process.get(&process).map_or(&[], Vec::as_slice)
     }
 
-    /// The processes that have steps, with their steps.
     pub fn processes(&self) -> impl Iterator<Item = (ProcessId, &[Step])> {
         self.by_process.iter().map(|(process, steps)| (*process, steps.as_slice()))
     }
@@ -84,7 +82,6 @@ impl Steps {
         Some(&steps[before]).filter(|step| step.window.contains(time))
     }
 
-    /// The step in which a call was made.
     pub fn of_call(&self, store: &Store, call: SliceId) -> Option<&Step> {
         self.at(store.process_of(call)?, store.slices.ts(call))
     }
@@ -136,12 +133,10 @@ pub struct StepRange {
 }
 
 impl StepRange {
-    /// A single step.
     pub fn one(number: u64) -> Self {
         StepRange { first: number, last: Some(number) }
     }
 
-    /// Whether a number is in the range.
     pub fn contains(self, number: u64) -> bool {
         self.first <= number && self.last.is_none_or(|last| number <= last)
     }

@@ -27,9 +27,7 @@ const LEAST_CALLS: usize = 1000;
 /// A window of a trace, ready to be drawn.
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
-    /// The trace's name.
     pub name: String,
-    /// The rank, if known.
     pub rank: Option<u32>,
     /// The window, on the trace's own clock.
     pub window: Window,
@@ -88,9 +86,7 @@ pub struct Row {
     pub name: Option<u32>,
     /// Index of the call that launched it, for a chosen kernel whose call has a row.
     pub call: Option<u32>,
-    /// What the kernels do.
     pub does: Does,
-    /// The number of kernels.
     pub count: u64,
 }
 
@@ -261,7 +257,6 @@ impl Timeline {
 }
 
 impl Does {
-    /// What kernels of this name do.
     fn from_name(attribution: &Attribution, name: StringId) -> Self {
         let activity = &attribution.activity;
         match (activity.is_collective[name.0 as usize], activity.may_communicate(name)) {

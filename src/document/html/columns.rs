@@ -42,12 +42,10 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Adds a column of unsigned numbers.
     pub(crate) fn plain(&mut self, name: &'static str, values: impl Iterator<Item = u64>) {
         self.add(name, false, false, values);
     }
 
-    /// Adds a column of signed numbers.
     pub(crate) fn signed(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
         self.add(name, true, false, values.map(zigzag));
     }

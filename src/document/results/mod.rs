@@ -70,7 +70,6 @@ pub struct ResultSets<W> {
 }
 
 impl<W: Write> ResultSets<W> {
-    /// Writes to `out`.
     pub fn new(out: W, form: Form) -> Self {
         ResultSets { out, form, open: None, begun: 0, shown: Shown::default(), rows: (0, 0) }
     }
@@ -85,7 +84,6 @@ impl<W: Write> ResultSets<W> {
         self.rows.1
     }
 
-    /// Begins a set with columns of these names.
     pub fn begin(&mut self, columns: &[&str]) -> io::Result<()> {
         if self.begun > 0 {
             self.out.write_all(b"\n")?;

@@ -263,14 +263,8 @@ mod tests {
         let mut time = 0;
         let token = |at: usize| {
             time += 90_000 + ((at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as i64 % random;
-            Token {
-                what: 1,
-                size: 0,
-                seq: None,
-                step: None,
-                end: time + ahead + (at as i64 * 31 + ahead) % 1000,
-                is_tied: true,
-            }
+            let end = time + ahead + (at as i64 * 31 + ahead) % 1000;
+            Token { what: 1, size: 0, seq: None, step: None, end, is_tied: true }
         };
         (0..400).map(token).enumerate().filter(|(at, _)| !without.contains(at)).map(|(_, token)| token).collect()
     }

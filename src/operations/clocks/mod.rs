@@ -33,7 +33,6 @@ pub enum ClockMode {
 
 #[derive(Debug, Clone, Default)]
 pub struct Clocks {
-    /// What was asked for.
     pub mode: ClockMode,
     pub ranks: Vec<RankClock>,
     /// How many collectives the estimate is from.

@@ -157,7 +157,6 @@ impl Joined {
         });
     }
 
-    /// How many records are joined.
     pub fn count(&self) -> u64 {
         self.kernels.iter().flatten().filter(|kernel| kernel.is_ok()).count() as u64
     }

@@ -28,7 +28,6 @@ const NO_LAUNCH: &str = "(no launch)";
 /// How many functions or kernels are listed.
 const NAMED: usize = 3;
 
-/// What all forms say.
 pub(crate) fn document(answer: &RankAnswer<'_>) -> Document {
     let RankAnswer { report, stacks, .. } = *answer;
     Document {

@@ -29,7 +29,7 @@ const MOST_PIECES: usize = 20_000;
 const MOST_OF_RERUN: usize = 150_000;
 
 /// Collectives with the kernels of all ranks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lanes {
     ranks: Vec<u32>,
     groups: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Lanes {
     rerun: Option<(String, Ns)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Collective {
     /// Its index among all collectives, including those left out.
     number: usize,
@@ -64,7 +64,7 @@ struct Collective {
     kernels: Vec<Kernel>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Kernel {
     rank: u64,
     /// A position in the rank's rows.
@@ -99,14 +99,10 @@ impl Lanes {
         let mut lanes = Lanes {
             ranks: job.ranks.clone(),
             groups,
-            names: Vec::new(),
-            collectives: Vec::new(),
-            left_out: 0,
-            span: Ns::ZERO,
             steps: report.steps.iter().map_while(|step| step_window(&timeline, step.number as usize)).collect(),
             path: joined(report.critical_path.iter().flat_map(|path| critical::lane(compared, path)).collect()),
             pieces: pieces(compared, report.pipeline.as_ref()),
-            rerun: None,
+            ..Lanes::default()
         };
         let mut names: Numbers<&str> = Numbers::default();
         for arrivals in &timeline.collectives {
@@ -357,7 +353,7 @@ fn kernel(compared: &Compared, report: &RankReport, timeline: &Timeline, rank: u
         waited: time.waited,
         stack: stack.map_or(0, |at| 1 + at as u64),
         launch: time.launch.map(|launch| timeline.ranks[rank].launches[launch].window.end - time.window.start),
-        rerun: Moved::default(),
+        ..Kernel::default()
     }
 }
 
@@ -372,30 +368,16 @@ mod tests {
     fn lanes() -> Lanes {
         let kernel = |(rank, start): (u64, i64)| Kernel {
             rank,
-            row: 0,
             start: Ns(start),
             in_trace: Ns(start),
             dur: Ns(50 - start),
             waited: Some(Ns(30 - start)),
-            stack: 0,
-            launch: None,
-            rerun: Moved::default(),
+            ..Kernel::default()
         };
         let kernels = [(0, 10), (1, 30)].map(kernel).into();
-        let of =
-            Collective { number: 0, group: 0, name: 0, step: 0, late: 2, is_matched: true, waited: Ns(20), kernels };
-        Lanes {
-            ranks: vec![0, 1],
-            groups: Vec::new(),
-            names: vec!["all_reduce".to_owned()],
-            collectives: vec![of],
-            left_out: 0,
-            span: Ns(50),
-            steps: Vec::new(),
-            path: Vec::new(),
-            pieces: Vec::new(),
-            rerun: None,
-        }
+        let of = Collective { late: 2, is_matched: true, waited: Ns(20), kernels, ..Collective::default() };
+        let names = vec!["all_reduce".to_owned()];
+        Lanes { ranks: vec![0, 1], names, collectives: vec![of], span: Ns(50), ..Lanes::default() }
     }
 
     fn found(ranks: u32) -> WhatIf {

@@ -97,7 +97,6 @@ const STEPS: &[Column<StepWaits, Option<(u32, f64)>>] = &[
     name("name").read(|step, _| Cell::Text(visible(&step.name).into_owned())),
 ];
 
-/// The mean over ranks.
 fn mean(times: &[Ns]) -> Cell {
     let sum: Ns = times.iter().copied().sum();
     if sum == Ns::ZERO { Cell::Empty } else { Cell::Time(Ns::rounded(sum.as_f64() / times.len() as f64)) }

@@ -554,7 +554,6 @@ fn unproven(report: &RankReport, of: &LateWork) -> String {
     )
 }
 
-/// At the beginning of a sentence.
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
@@ -918,14 +917,10 @@ mod tests {
             said.strip_prefix("A step takes 10.0 ms (mean of 4); ").unwrap().to_owned()
         };
         let none = Nobody::default;
-        assert_eq!(
-            said(800_000, 1_300_000, none()),
-            "no rank stands out: nothing above 1.30 ms in 4 steps can be hidden."
-        );
-        assert_eq!(
-            said(390_000, 300_000, none()),
-            "no rank stands out: nothing above 390.0 µs in 4 steps can be hidden."
-        );
+        for (all, hidden, most) in [(800_000, 1_300_000, "1.30 ms"), (390_000, 300_000, "390.0 µs")] {
+            let bound = format!("no rank stands out: nothing above {most} in 4 steps can be hidden.");
+            assert_eq!(said(all, hidden, none()), bound);
+        }
         let half = "it would take 5.00 ms (−50.0 %, ± 1.0 %).";
         let all = said(20_000_000, 1_300_000, none());
         assert_eq!(all, format!("reruns cannot show which ranks are late: with all as fast as their peers, {half}"));
@@ -981,32 +976,22 @@ mod tests {
             };
             of_reruns(&report, reruns, None, SENTENCES).concat()
         };
-        let said = of([0, 20], 0, &reruns);
-        assert!(
-            said.ends_with(
-                "; rank 1 is waited for most, but reruns cannot prove why: they hide up to 20.0 ms in 4 steps."
-            ),
-            "{said}"
-        );
-        let said = of([14, 14], 0, &reruns);
-        assert!(said.ends_with("; reruns name no rank, but hide up to 20.0 ms in 4 steps."), "{said}");
-        let said = of([0, 20], 50, &reruns);
-        assert!(
-            said.ends_with("; most waiting of the ranks is not measured, so that no cause can be named."),
-            "{said}"
-        );
-        // All ranks are late in turn, and all kernels are matched.
         let error = Some(RerunError { mean: 0.3, max: 0.3, whole: 0.3, rotations: 3 });
-        let useless = Reruns { error, ..reruns };
-        let said = of([14, 14], 0, &useless);
-        assert!(
-            said.ends_with(
-                "so that no cause can be named: another rank is late each time, so compare single steps (--step)."
-            ),
-            "{said}"
-        );
-        let said = of([0, 20], 0, &useless);
-        assert!(said.ends_with("so that no cause can be named: what its ranks wait for is not all known."), "{said}");
+        let useless = Reruns { error, ..reruns.clone() };
+        let unproven = "; rank 1 is waited for most, but reruns cannot prove why: they hide up to 20.0 ms in 4 steps.";
+        let in_turn =
+            "so that no cause can be named: another rank is late each time, so compare single steps (--step).";
+        for (caused_ns, unmeasured, reruns, end) in [
+            ([0, 20], 0, &reruns, unproven),
+            ([14, 14], 0, &reruns, "; reruns name no rank, but hide up to 20.0 ms in 4 steps."),
+            ([0, 20], 50, &reruns, "; most waiting of the ranks is not measured, so that no cause can be named."),
+            // All ranks are late in turn, and all kernels are matched.
+            ([14, 14], 0, &useless, in_turn),
+            ([0, 20], 0, &useless, "so that no cause can be named: what its ranks wait for is not all known."),
+        ] {
+            let said = of(caused_ns, unmeasured, reruns);
+            assert!(said.ends_with(end), "{said}");
+        }
     }
 
     /// A rank whose trace was given is not called missing.
@@ -1164,18 +1149,12 @@ mod tests {
     /// What saves less than 1 % is no reason, but nothing above it stays hidden either.
     #[test]
     fn a_rank_that_costs_little_does_not_stand_out() {
-        let findings = vec![late(300_000)];
-        let reruns = Reruns { findings, ..reruns(40_000_000) };
-        assert_eq!(
-            of_reruns(&RankReport::default(), &reruns, None, SENTENCES),
-            ["A step takes 10.0 ms (mean of 4); no rank stands out: as fast as its peers, rank 2 would save 0.8 %."]
-        );
-        let findings = vec![LateWork { ranks: (0..9).collect(), ..late(300_000) }];
-        let many = Reruns { findings, ..reruns };
-        assert_eq!(
-            of_reruns(&RankReport::default(), &many, None, SENTENCES),
-            ["A step takes 10.0 ms (mean of 4); no rank stands out: as fast as their peers, 9 ranks would save 0.8 %."]
-        );
+        for (ranks, who) in [(vec![2], "its peers, rank 2"), ((0..9).collect(), "their peers, 9 ranks")] {
+            let reruns = Reruns { findings: vec![LateWork { ranks, ..late(300_000) }], ..reruns(40_000_000) };
+            let said = of_reruns(&RankReport::default(), &reruns, None, SENTENCES);
+            let none = "A step takes 10.0 ms (mean of 4); no rank stands out: as fast as";
+            assert_eq!(said, [format!("{none} {who} would save 0.8 %.")]);
+        }
     }
 
     /// CPUs twice as fast save 47 %. A rank whose CPU takes 10 ms of 40 ms longer is a part of that: 5 ms of these 18.8 ms are its half, and 13.8 ms are more than

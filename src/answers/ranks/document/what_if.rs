@@ -77,7 +77,6 @@ fn rows(found: &WhatIf) -> impl Iterator<Item = (&RuleAnswer, Ns)> {
     found.answers.iter().map(|answer| (answer, Ns(found.length_ns)))
 }
 
-/// A row for each rule.
 pub(crate) fn table(found: &WhatIf) -> Table {
     Table::new("what-if", "What if", COLUMNS, rows(found))
 }

@@ -34,7 +34,6 @@ impl Weight {
         }
     }
 
-    /// The weight of some kernels.
     pub fn measure(self, kernels: Totals) -> u64 {
         match self {
             Weight::Count => kernels.count,

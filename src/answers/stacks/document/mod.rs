@@ -37,13 +37,10 @@ use crate::document::table::{Table, write_csv};
 pub struct StacksAnswer<'a> {
     pub report: &'a StackReport,
     pub trace: &'a str,
-    /// What the widths of flame graphs measure.
     pub weight: Weight,
     /// How many callers above the launch the script's form has; `None` for all.
     pub depth: Option<usize>,
-    /// What the window selects kernels by.
     pub window_on: WindowOn,
-    /// What a page shows besides.
     pub on_page: OnPage,
 }
 

@@ -30,7 +30,6 @@ use crate::event::{ArgsWanted, EventsOf, KeySet};
 use crate::names::args;
 use crate::names::frames::UserCode;
 
-/// A key to group kernels by.
 #[derive(Debug, Clone)]
 pub enum GroupBy {
     /// The call stack, with the call paths of the capture and of the forward pass.
@@ -59,7 +58,6 @@ pub enum GroupBy {
     Size,
     /// The rank, or the best label known for it.
     Rank,
-    /// The kernel's name.
     Kernel,
     /// The family of the kernel: nccl, custom-allreduce …, or computation.
     Category,
@@ -139,7 +137,6 @@ impl Grouping {
         self.by.iter().any(|key| matches!(key, GroupBy::Forward | GroupBy::Module))
     }
 
-    /// Whether a key is the step.
     pub fn has_steps(&self) -> bool {
         self.by.iter().any(|key| matches!(key, GroupBy::Step))
     }
@@ -256,7 +253,6 @@ pub const MOST_GROUPS: usize = 10_000;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Others {
     pub groups: u64,
-    /// The totals of their kernels.
     pub totals: Totals,
 }
 
@@ -315,7 +311,6 @@ fn as_map<S: Serializer>(key: &[(String, GroupValue)], serializer: S) -> Result<
 pub(crate) struct Naming<'a> {
     /// Keep names as they are.
     pub(crate) exact_names: bool,
-    /// Which frames are the user's own code.
     pub(crate) user_code: &'a UserCode,
     /// The label of a kernel's rank.
     pub(crate) rank: &'a dyn Fn(&KernelLaunch) -> String,

@@ -8,7 +8,6 @@ use crate::answers::cost::{Order, Totals};
 /// A line of the tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Branch {
-    /// The number of levels above it.
     pub depth: usize,
     /// The values of its levels: several if each level has only one child.
     pub label: String,
@@ -17,7 +16,6 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// A line without children.
     pub fn leaf(label: String, totals: Totals) -> Self {
         Branch { depth: 0, label, totals }
     }
