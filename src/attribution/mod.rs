@@ -115,19 +115,13 @@ pub struct Attribution {
 }
 
 /// Options: which facts a row gets, and in which form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AttributionOptions {
     /// Keep names unchanged. Otherwise trailing digits of callers' names and the addresses of objects are folded ([`crate::names::frames::fold`]),
     /// so that layers and runs share call paths.
     pub exact_names: bool,
-    /// Whether to find the forward pass of kernels of the backward pass.
-    pub forward: bool,
-}
-
-impl Default for AttributionOptions {
-    fn default() -> Self {
-        AttributionOptions { exact_names: false, forward: true }
-    }
+    /// Whether to leave out the forward pass of kernels of the backward pass.
+    pub without_forward: bool,
 }
 
 /// Makes rows from kernels whose launches are known.
@@ -251,7 +245,7 @@ impl Rows<'_> {
             }
             row.is_batch = record.is_some_and(|record| self.batches.records(record).len() > 1);
             // The inner one begins later: a checkpoint runs nodes within a node.
-            if options.forward && found.gradient.is_some() && found.gradient > found.backward {
+            if !options.without_forward && found.gradient.is_some() && found.gradient > found.backward {
                 let name = store.slices.name(launched.kernel);
                 let set = records.set_of(launched.kernel, record);
                 let bytes = self.activity.is_collective[name.0 as usize].then(|| records.get(set)?.bytes);
@@ -260,7 +254,7 @@ impl Rows<'_> {
                     Sent::Own => {}
                     Sent::Unknown => row.forward_unknown = true,
                 }
-            } else if let Some(backward) = found.backward.filter(|_| options.forward) {
+            } else if let Some(backward) = found.backward.filter(|_| !options.without_forward) {
                 match forwards.forward(backward, &mut climber.callers).operator() {
                     Some(operator) => row.forward = climber.caller(&mut tree, operator).path,
                     None => row.forward_unknown = true,

@@ -65,7 +65,9 @@ fn parse(words: &[OsString]) -> Result<(Cli, ArgMatches), clap::Error> {
     let program = Cli::command();
     // A value such as -1 is wrong for its option, and no option itself, for which clap would give a tip.
     let matches = match program.clone().try_get_matches_from(words) {
-        Err(_) if has_negatives(words) => program.clone().try_get_matches_from(with_negatives(&program, words))?,
+        Err(_) if words.iter().any(is_negative) => {
+            program.clone().try_get_matches_from(with_negatives(&program, words))?
+        }
         matches => matches?,
     };
     Ok((Cli::from_arg_matches(&matches)?, matches))
@@ -73,10 +75,6 @@ fn parse(words: &[OsString]) -> Result<(Cli, ArgMatches), clap::Error> {
 
 fn is_negative(word: &OsString) -> bool {
     matches!(word.as_encoded_bytes(), [b'-', second, ..] if second.is_ascii_digit())
-}
-
-fn has_negatives(words: &[OsString]) -> bool {
-    words.iter().any(is_negative)
 }
 
 /// The words, with negative numbers as values of the options before them: `--index=-1`.
@@ -131,11 +129,15 @@ fn find(matches: &ArgMatches) -> Option<PathBuf> {
     places.into_iter().flatten().find(|path| path.is_file())
 }
 
-/// The folder of the user's settings. The XDG specification says to ignore relative folders.
+/// The folder of the user's settings.
 pub(super) fn folder() -> Option<PathBuf> {
+    own_folder("XDG_CONFIG_HOME", ".config")
+}
+
+/// The program's folder in one of the user's. The XDG specification says to ignore relative folders.
+pub(super) fn own_folder(variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
-    Some(folder.join("nccl-stacks"))
+    Some(absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)))?.join("nccl-stacks"))
 }
 
 /// The command line to which a file adds defaults.

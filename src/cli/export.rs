@@ -49,7 +49,8 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     }
     let database = database(args, options)?;
     if let Some(target) = sqlite {
-        write_sqlite(&database, &target)?;
+        let failed = |error| Error::Write { path: target.name().to_owned(), source: io::Error::other(error) };
+        target.fill(|file, _| sqlite::write(&database, file).map_err(failed))?.note();
     }
     if let Some(folder) = parquet {
         write_parquet(&database, &folder)?;
@@ -125,11 +126,6 @@ fn chooses(args: &Export) -> bool {
     let kernels =
         !selection.kernel_name.is_empty() || !selection.family.is_empty() || !selection.family_file.is_empty();
     kernels || span.is_narrowed() || span.window_on != WindowOn::Launch
-}
-
-fn write_sqlite(database: &Database, target: &Target) -> Result<(), Error> {
-    let failed = |error| Error::Write { path: target.name().to_owned(), source: io::Error::other(error) };
-    target.fill(|file, _| sqlite::write(database, file).map_err(failed)).map(Written::note)
 }
 
 fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Target) -> Result<(), Stop> {

@@ -91,10 +91,11 @@ pub(super) fn with_flags(error: &Error) -> String {
             format!("--family {name}: there is no such family; the families are {known}")
         }
         Error::BadFamilies { .. } => format!("--family-file {error}"),
-        _ => match advice(error) {
-            Some(advice) => format!("{error}. {advice}"),
-            None => error.to_string(),
-        },
+        Error::TooMuchText { .. } => {
+            format!("{error}. If the trace is fine and fits into memory, allow its size with --max-bytes SIZE")
+        }
+        Error::CannotCut { .. } => format!("{error}. --sqlite exports the whole trace"),
+        _ => error.to_string(),
     }
 }
 
@@ -106,16 +107,5 @@ fn advise(error: &RanksError) -> String {
         }
         RanksError::Unfit(_) => format!("{error} --clock none compares only the durations of their kernels"),
         _ => error.to_string(),
-    }
-}
-
-/// The flag that helps, as a sentence without its full stop.
-fn advice(error: &Error) -> Option<&'static str> {
-    match error {
-        Error::TooMuchText { .. } => {
-            Some("If the trace is fine and fits into memory, allow its size with --max-bytes SIZE")
-        }
-        Error::CannotCut { .. } => Some("--sqlite exports the whole trace"),
-        _ => None,
     }
 }

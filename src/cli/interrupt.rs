@@ -42,8 +42,8 @@ fn handle(signal: c_int) {
         return;
     }
     let query = QUERY.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    if let (SIGINT, Some(Query { handle, interrupts })) = (signal, &query)
-        && !interrupts.0.swap(true, Ordering::SeqCst)
+    if let (SIGINT, Some(Query { handle, is_wanted })) = (signal, &query)
+        && !is_wanted.swap(true, Ordering::SeqCst)
     {
         handle.interrupt();
         return;
@@ -61,52 +61,30 @@ fn handle(signal: c_int) {
 
 static IS_PAGING: AtomicBool = AtomicBool::new(false);
 
-/// While this lives, a pager has the terminal, and Ctrl-C is meant for it.
-pub(super) struct Paging(());
-
-impl Paging {
-    pub(super) fn begin() -> Self {
-        IS_PAGING.store(true, Ordering::SeqCst);
-        Paging(())
-    }
-}
-
-impl Drop for Paging {
-    fn drop(&mut self) {
-        IS_PAGING.store(false, Ordering::SeqCst);
-    }
+/// Runs a pager, which then has the terminal, and for which Ctrl-C is meant.
+pub(super) fn paging<T>(run: impl FnOnce() -> T) -> T {
+    IS_PAGING.store(true, Ordering::SeqCst);
+    let ended = run();
+    IS_PAGING.store(false, Ordering::SeqCst);
+    ended
 }
 
 /// The queries that can be stopped.
 #[derive(Clone)]
 struct Query {
     handle: Arc<InterruptHandle>,
-    interrupts: Interrupts,
+    /// Whether the user wants the running query to stop.
+    is_wanted: Arc<AtomicBool>,
 }
 
 static QUERY: Mutex<Option<Query>> = Mutex::new(None);
 
-/// Whether the user wants the running query to stop.
-#[derive(Debug, Clone)]
-pub(super) struct Interrupts(Arc<AtomicBool>);
-
-impl Interrupts {
-    /// Makes Ctrl-C stop the query that is running on this connection.
-    pub(super) fn catch(handle: InterruptHandle) -> Self {
-        let interrupts = Interrupts(Arc::new(AtomicBool::new(false)));
-        let query = Query { handle: Arc::new(handle), interrupts: interrupts.clone() };
-        *QUERY.lock().unwrap_or_else(PoisonError::into_inner) = Some(query);
-        interrupts
-    }
-
-    pub(super) fn wanted(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    /// Clears an interrupt before the next query.
-    pub(super) fn reset(&self) {
-        self.0.store(false, Ordering::SeqCst);
-    }
+/// Makes Ctrl-C stop the query that is running on this connection. Returns whether the user wants that.
+pub(super) fn catch(handle: InterruptHandle) -> Arc<AtomicBool> {
+    let is_wanted = Arc::new(AtomicBool::new(false));
+    let query = Query { handle: Arc::new(handle), is_wanted: is_wanted.clone() };
+    *QUERY.lock().unwrap_or_else(PoisonError::into_inner) = Some(query);
+    is_wanted
 }
 
 /// Makes a write beyond the file size limit (`ulimit -f`) fail like a write to a full disk, so that the error is printed and the unfinished

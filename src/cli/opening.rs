@@ -43,7 +43,15 @@ pub(super) fn question(selection: &Selection, span: &Span, climbing: &Climbing) 
     let wanted = wanted(selection)?;
     check_window(span)?;
     let asked = asked(selection, span, climbing);
-    Ok(Question { wanted, window: span.choice(), stacks: stack_options(span, climbing), asked, ..Question::default() })
+    let stacks = StackOptions {
+        exact_names: climbing.exact_names,
+        window_on: span.window_on,
+        without_forward: !climbing.forward_stacks,
+        user_code: UserCode::new(climbing.user_code.clone()),
+        grouping: climbing.grouping(),
+        ..StackOptions::default()
+    };
+    Ok(Question { wanted, window: span.choice(), stacks, asked, ..Question::default() })
 }
 
 /// What to ask of the ranks of a job, and which part of each trace that is: the same for all, which a terminal may be asked for.
@@ -55,18 +63,6 @@ pub(super) fn rank_question(run: &Run<'_>, args: &OfRanks, files: &Inputs) -> Re
     let span = span.with(&question.window);
     question.asked = asked(selection, &span, climbing);
     Ok((question, span))
-}
-
-fn stack_options(span: &Span, climbing: &Climbing) -> StackOptions {
-    let Climbing { forward_stacks, exact_names, ref user_code, .. } = *climbing;
-    StackOptions {
-        exact_names,
-        window_on: span.window_on,
-        forward: forward_stacks,
-        user_code: UserCode::new(user_code.clone()),
-        grouping: climbing.groups.grouping(),
-        ..StackOptions::default()
-    }
 }
 
 /// Refuses, before anything is read, a window that needs a terminal if there is none, and a name that is not a valid pattern.
@@ -83,7 +79,7 @@ pub(super) fn check_window(span: &Span) -> Result<(), Stop> {
 /// Refuses options that only traces answer, and these by name, where there are parts alone. That other options are those of the parts is checked
 /// when these are read.
 pub(super) fn refuse_for_parts(span: &Span, climbing: &Climbing, others: &[(&str, bool)]) -> Result<(), Stop> {
-    let of_all = [("interactive", span.interactive), ("group-by", climbing.groups.grouping().is_asked())];
+    let of_all = [("interactive", span.interactive), ("group-by", climbing.grouping().is_asked())];
     match of_all.iter().chain(others).find(|(_, is_given)| *is_given) {
         Some((name, _)) => Err(Stop::Usage(format!("--{name} needs the traces, and these are parts of them"))),
         None => Ok(()),
@@ -104,12 +100,8 @@ pub(super) fn refuse_if_several(one: &str, names: &[String]) -> Result<(), Stop>
 
 pub(super) fn wanted(selection: &Selection) -> Result<Wanted, Stop> {
     let own = own_families(&selection.family_file)?;
-    parse_wanted(&selection.kernel_name, &selection.family, &own)
-}
-
-/// The kernels that match some patterns and families.
-pub(super) fn parse_wanted(patterns: &[String], families: &[String], own: &OwnFamilies) -> Result<Wanted, Stop> {
-    Wanted::parse(patterns, families, own).map_err(|error| Stop::Usage(Failure::from(error).to_string()))
+    let wanted = Wanted::parse(&selection.kernel_name, &selection.family, &own);
+    wanted.map_err(|error| Stop::Usage(Failure::from(error).to_string()))
 }
 
 pub(super) fn own_families(files: &[PathBuf]) -> Result<OwnFamilies, Stop> {

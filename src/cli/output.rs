@@ -21,12 +21,14 @@ use super::{notes, pager, terminal};
 /// The destination of a run's results. It is opened before the trace is read, so that a file which cannot be written fails at
 /// once and not after minutes of loading.
 pub(super) enum Output {
-    /// Standard output.
     Stdout,
     /// A regular file, existing or new.
     File(Target),
     /// Not a regular file, such as /dev/null, /dev/stdout or a named pipe: written directly.
-    Device { file: fs::File, path: PathBuf },
+    Device {
+        file: fs::File,
+        path: PathBuf,
+    },
 }
 
 impl Output {
@@ -68,7 +70,7 @@ impl Output {
 
     pub(super) fn width(&self) -> Option<usize> {
         match self {
-            Output::Stdout => terminal::stdout_width().map(usize::from),
+            Output::Stdout => terminal::size_of(io::stdout()).map(|(width, _)| width),
             Output::File(_) | Output::Device { .. } => None,
         }
     }
@@ -83,7 +85,7 @@ impl Output {
 
     /// [`Output::finish`] for an answer that may be CSV, which may have to be guarded.
     pub(super) fn finish_csv(self, is_csv: bool, text: &[u8]) -> Result<(), Stop> {
-        if is_csv && terminal::guards_csv() { self.finish(&without_formulas(text)) } else { self.finish(text) }
+        if is_csv && terminal::settings().guards_csv { self.finish(&without_formulas(text)) } else { self.finish(text) }
     }
 
     /// [`Output::finish`] for a text for people, which goes through a pager if it is longer than the terminal. Without a pager its end is what one sees: there
@@ -136,7 +138,6 @@ fn put(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
 /// The destination of a large result that is written piece by piece: a file, existing or new.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// The path as the user gave it.
     given: PathBuf,
     /// The path with all links resolved.
     resolved: PathBuf,

@@ -2,23 +2,23 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-use super::interrupt::Paging;
-use super::terminal::{may_page, stdout_size};
+use super::interrupt::paging;
+use super::terminal::{may_page, size_of};
 
 /// The exit codes of a shell that cannot run a command.
 const NOT_RUN: [i32; 2] = [126, 127];
 
 /// Shows a text in a pager. Returns whether it is shown: not if there is no pager, or the user wants none.
 pub(super) fn show(text: &[u8]) -> bool {
-    may_page() && command().is_some_and(|pager| run(pager, text))
+    may_page() && command().is_some_and(|pager| paging(|| run(pager, text)))
 }
 
 /// Whether standard output is a terminal, and a text has more lines than it, of which the shell's prompt needs one.
 pub(super) fn is_longer(text: &[u8]) -> bool {
-    let Some((width, height)) = stdout_size() else { return false };
+    let Some((width, height)) = size_of(io::stdout()) else { return false };
     let text = String::from_utf8_lossy(text);
     // Escapes count as letters. A line that they make too long only starts a pager that ends at once.
     let rows = text.lines().map(|line| line.chars().count().div_ceil(width.max(1)).max(1));
@@ -48,8 +48,6 @@ fn command() -> Option<Command> {
 
 /// Runs a pager to its end. Returns whether it could be started.
 fn run(mut pager: Command, text: &[u8]) -> bool {
-    // Ctrl-C is the pager's.
-    let _paging = Paging::begin();
     let Ok(mut running) = pager.stdin(Stdio::piped()).spawn() else { return false };
     if let Some(mut input) = running.stdin.take() {
         // A pager that is left before the end of the text reads no more of it.

@@ -12,7 +12,7 @@ use crate::names::frames::location;
 use crate::run::NotChosen;
 use crate::time::Ns;
 
-use super::terminal::{erase_lines, say, stderr_size};
+use super::terminal::{erase_lines, say, size_of};
 
 pub(super) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
@@ -38,7 +38,7 @@ const OTHER_LINES: usize = 5;
 
 /// Asks the user for one of the slices and returns its index. Starts are shown relative to `origin`, the first instant of the trace.
 pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> {
-    let (width, height) = stderr_size().unwrap_or((80, 24));
+    let (width, height) = size_of(std::io::stderr()).unwrap_or((80, 24));
     // The list indents its lines by two columns; a third keeps the cursor from wrapping.
     let width = width.saturating_sub(3);
     let is_one_thread = found.windows(2).all(|pair| (&pair[0].thread, pair[0].pid) == (&pair[1].thread, pair[1].pid));
@@ -70,7 +70,7 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> 
             (index, shorten_right(&text, width))
         })
         .collect();
-    let chosen = loop {
+    loop {
         let of_candidate = lines.iter().map(|(index, text)| Line { index: Some(*index), text: text.clone() });
         let none = Line { index: None, text: NONE.to_owned() };
         let answer = Select::new("Which one?", of_candidate.chain([none]).collect())
@@ -88,18 +88,14 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> 
         match answer {
             // Nothing is chosen with it: the question is asked again.
             Ok(Line { index: None, .. }) => erase_lines(1),
-            Ok(Line { index: Some(index), .. }) => break Ok(index),
-            Err(error) => break Err(error),
+            Ok(Line { index: Some(index), .. }) => {
+                // The header and the answered question are superfluous once the window is printed.
+                erase_lines(2);
+                return Ok(index);
+            }
+            Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => return Err(NotChosen::Left),
+            Err(error) => return Err(NotChosen::NotShown(error.to_string())),
         }
-    };
-    match chosen {
-        Ok(index) => {
-            // The header and the answered question are superfluous once the window is printed.
-            erase_lines(2);
-            Ok(index)
-        }
-        Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => Err(NotChosen::Left),
-        Err(error) => Err(NotChosen::NotShown(error.to_string())),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::document::results::Form;
 use crate::sql::catalog::Catalog;
 use crate::sql::script::is_complete;
 
+use super::config::own_folder;
 use super::failure::Failure;
 use super::session::Session;
 use super::stop::Stop;
@@ -51,11 +52,10 @@ pub(super) fn run(session: &Session<'_>, form: Form) -> Result<(), Stop> {
     }
     say("SQL statements end with a semicolon; .help shows more, .quit leaves.");
     loop {
-        let text = match read(&mut editor)? {
-            Read::Text(text) => text,
-            Read::Dropped => continue,
-            Read::End => return Ok(()),
-        };
+        let Some(text) = read(&mut editor)? else { return Ok(()) };
+        if text.is_empty() {
+            continue;
+        }
         let _ = editor.add_history_entry(text.as_str());
         if let Some(path) = &history {
             // If the history cannot be written, it is lost after this run.
@@ -81,18 +81,9 @@ fn failed(error: ReadlineError) -> Stop {
     Stop::Usage(format!("the terminal cannot be read ({error}); write the query as an argument"))
 }
 
-/// What a user typed.
-enum Read {
-    /// A command with a dot, or whole statements.
-    Text(String),
-    /// Nothing, or statements that Ctrl-C dropped.
-    Dropped,
-    /// The wish to leave.
-    End,
-}
-
-/// Reads lines until they are whole statements. In the middle of one, the prompt is another.
-fn read(editor: &mut Editor<Assistant, FileHistory>) -> Result<Read, Stop> {
+/// Reads lines until they are a command with a dot, or whole statements. In the middle of one, the prompt is another. Empty where Ctrl-C dropped
+/// statements; `None` where the user wants to leave.
+fn read(editor: &mut Editor<Assistant, FileHistory>) -> Result<Option<String>, Stop> {
     let mut text = String::new();
     loop {
         if let Some(assistant) = editor.helper_mut() {
@@ -100,20 +91,20 @@ fn read(editor: &mut Editor<Assistant, FileHistory>) -> Result<Read, Stop> {
         }
         let line = match editor.readline(if text.is_empty() { "sql> " } else { "...> " }) {
             Ok(line) => line,
-            Err(ReadlineError::Interrupted) => return Ok(Read::Dropped),
-            Err(ReadlineError::Eof) => return Ok(Read::End),
+            Err(ReadlineError::Interrupted) => return Ok(Some(String::new())),
+            Err(ReadlineError::Eof) => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
         if leaves(&line) {
-            return Ok(Read::End);
+            return Ok(None);
         }
         if text.is_empty() && line.trim().is_empty() {
-            return Ok(Read::Dropped);
+            return Ok(Some(text));
         }
         let is_command = text.is_empty() && line.trim_start().starts_with('.');
         text.push_str(&line);
         if is_command || is_complete(&text) {
-            return Ok(Read::Text(text));
+            return Ok(Some(text));
         }
         text.push('\n');
     }
@@ -148,9 +139,7 @@ fn dot_command(command: &str, catalog: &Catalog) -> String {
 
 /// The path of the history; `None` if its folder cannot be created.
 fn history() -> Option<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let folder =
-        absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?.join("nccl-stacks");
+    let folder = own_folder("XDG_STATE_HOME", ".local/state")?;
     fs::create_dir_all(&folder).ok()?;
     Some(folder.join("sql_history"))
 }
@@ -184,7 +173,7 @@ impl Helper for Assistant {}
 /// The completions of the last word of a text, and where the word begins. After `table.` or an alias these are columns, after FROM and JOIN
 /// tables.
 fn completions(catalog: &Catalog, before: &str) -> (usize, Vec<String>) {
-    let start = before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + char_width(before, at));
+    let start = before.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len();
     let (head, word) = before.split_at(start);
     let word = word.to_lowercase();
     let begins = |name: &&str| name.to_lowercase().starts_with(&word);
@@ -209,10 +198,6 @@ fn completions(catalog: &Catalog, before: &str) -> (usize, Vec<String>) {
         columns().chain(tables()).chain(functions).chain(KEYWORDS.split(", ")).filter(begins).collect()
     };
     (start, sorted(names))
-}
-
-fn char_width(text: &str, at: usize) -> usize {
-    text[at..].chars().next().map_or(0, char::len_utf8)
 }
 
 fn sorted(mut names: Vec<&str>) -> Vec<String> {

@@ -29,7 +29,7 @@ use super::{config, notes, opening, sql};
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     let asked = args.form().map_err(Stop::Usage)?;
     if args.query.iter().any(String::is_empty) {
-        let output = Output::open(args.output.as_deref(), [""; 0])?;
+        let output = Output::open(args.answering.output.as_deref(), [""; 0])?;
         return match asked {
             Some(document::Form::Csv | document::Form::Json) => {
                 let form = sql::form(asked, matches!(output, Output::Stdout));
@@ -62,7 +62,8 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     for ((query, columns), values) in queries.iter().zip(shown).zip(values) {
         let heading = (queries.len() > 1).then(|| format!("{}:", question(&query.header)));
         sets.show(Shown { heading, columns, origin: window.origin, limit: args.limit });
-        session.answer_with([values, window.values.clone()].concat(), &query.sql, &mut sets)?;
+        session.params.replace([values, window.values.clone()].concat());
+        session.answer(&query.sql, &mut sets, None)?;
     }
     let rows = sets.rows();
     let store = session.database.store();

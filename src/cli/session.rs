@@ -2,6 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::document::format::visible;
 use crate::document::results::{Form, ResultSets};
@@ -15,7 +17,7 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Batch, ErrorCode, Statement};
 
 use super::failure::Failure;
-use super::interrupt::Interrupts;
+use super::interrupt::catch;
 use super::output::not_written;
 use super::stop::Stop;
 use super::terminal::say;
@@ -24,11 +26,12 @@ use super::terminal::say;
 pub(super) struct Session<'a> {
     pub(super) database: &'a Database,
     watch: Watch,
-    interrupts: Interrupts,
+    /// Whether the user wants the running query to stop.
+    is_interrupted: Arc<AtomicBool>,
     /// Whether a Perfetto module was included. Modules have fewer tables here than in Perfetto.
     included: Cell<bool>,
-    /// The values of parameters, by name.
-    params: RefCell<Vec<(String, Value)>>,
+    /// The values of the parameters of all that is answered next.
+    pub(super) params: RefCell<Vec<(String, Value)>>,
 }
 
 /// A statement and its position in the text, for messages.
@@ -42,8 +45,8 @@ impl<'a> Session<'a> {
     /// A session on a database, whose statements are watched. From now on, Ctrl-C stops a running query.
     pub(super) fn new(database: &'a mut Database) -> Result<Self, Stop> {
         let watch = database.restrict()?;
-        let interrupts = Interrupts::catch(database.connection().get_interrupt_handle());
-        Ok(Session { database, watch, interrupts, included: Cell::new(false), params: RefCell::default() })
+        let is_interrupted = catch(database.connection().get_interrupt_handle());
+        Ok(Session { database, watch, is_interrupted, included: Cell::new(false), params: RefCell::default() })
     }
 
     /// Writes the answers to all statements of a text to standard output, with at most `most` rows each.
@@ -62,7 +65,7 @@ impl<'a> Session<'a> {
         sets: &mut ResultSets<impl Write>,
         most: Option<usize>,
     ) -> Result<(), Stop> {
-        self.interrupts.reset();
+        self.is_interrupted.store(false, Ordering::SeqCst);
         for (i, piece) in script::statements(text).into_iter().enumerate() {
             let located = Located { text, piece, number: i + 1 };
             match piece.kind() {
@@ -80,18 +83,6 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The same for a text with parameters. Of each statement, all rows are written.
-    pub(super) fn answer_with(
-        &self,
-        params: Vec<(String, Value)>,
-        text: &str,
-        sets: &mut ResultSets<impl Write>,
-    ) -> Result<(), Stop> {
-        self.params.replace(params);
-        self.answer(text, sets, None)
-    }
-
-    /// Gives the parameters of a statement their values.
     fn bind(&self, statement: &mut Statement<'_>, located: &Located<'_>) -> Result<(), Stop> {
         for at in 1..=statement.parameter_count() {
             let name = statement.parameter_name(at).unwrap_or("?").to_owned();
@@ -127,7 +118,7 @@ impl<'a> Session<'a> {
         sets.begin(&names.iter().map(String::as_str).collect::<Vec<_>>()).map_err(not_written)?;
         let mut count = 0;
         while let Some(row) = next {
-            if self.interrupts.wanted() {
+            if self.is_interrupted.load(Ordering::SeqCst) {
                 return Err(Stop::Interrupted);
             }
             if most == Some(count) {

@@ -22,7 +22,7 @@ use super::args::Sql;
 use super::output::Output;
 use super::session::Session;
 use super::stop::Stop;
-use super::terminal::{self, stdout_width};
+use super::terminal;
 use super::{notes, opening, prompt};
 
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         let answered = session.answer(&query, &mut ResultSets::new(&mut answer, form), None);
         output.finish_text(&answer, String::new)?;
         answered?;
-    } else if let (Output::Stdout, false) = (&output, is_csv && terminal::guards_csv()) {
+    } else if let (Output::Stdout, false) = (&output, is_csv && terminal::settings().guards_csv) {
         session.to_stdout(&query, form, None)?;
     } else {
         let mut answer = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
 pub(super) fn output(args: &Sql, run: &Run<'_>, traces: &[PathBuf]) -> Result<Output, Stop> {
     let captures = run.capture_files_beside(traces);
     let inputs = traces.iter().chain(&args.file).chain(&args.family_file).chain(&captures);
-    Output::open(args.output.as_deref(), inputs)
+    Output::open(args.answering.output.as_deref(), inputs)
 }
 
 /// A database of traces and records. Captures beside the traces are read if they are wanted and there is something to capture.
@@ -156,7 +156,7 @@ fn statements(args: &Sql, traces: &[PathBuf], query: Option<&str>) -> Result<Opt
         (Some(query), _) => query.to_owned(),
         (None, Some(file)) => read(file)?,
         (None, None) if !can_ask => read(Path::new("-"))?,
-        (None, None) if io::stdout().is_terminal() && args.output.is_none() => return Ok(None),
+        (None, None) if io::stdout().is_terminal() && args.answering.output.is_none() => return Ok(None),
         (None, None) => {
             return Err(Stop::Usage(
                 "there is no query: write it after the trace, or name its file with --file".to_owned(),
@@ -175,12 +175,13 @@ fn statements(args: &Sql, traces: &[PathBuf], query: Option<&str>) -> Result<Opt
 /// How rows of a form are written. Without a form they are a table on a screen, and CSV for other programs.
 pub(super) fn form(asked: Option<Form>, to_stdout: bool) -> results::Form {
     let on_screen = to_stdout && io::stdout().is_terminal();
+    let width = || terminal::size_of(io::stdout()).and_then(|(width, _)| u16::try_from(width).ok());
     match asked {
         Some(Form::Json) => results::Form::Json,
         // A terminal would obey control characters in names; elsewhere they are data.
         Some(Form::Csv) => results::Form::Csv { for_screen: on_screen },
         None if !on_screen => results::Form::Csv { for_screen: false },
-        _ => results::Form::Table { width: if on_screen { stdout_width() } else { None } },
+        _ => results::Form::Table { width: if on_screen { width() } else { None } },
     }
 }
 

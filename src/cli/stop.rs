@@ -147,13 +147,12 @@ impl Stop {
         match self {
             Stop::Failed(failure) => Some(format!("error: {}", harmless(&failure.to_string()))),
             Stop::Usage(message) => Some(format!("error: {message}")),
-            // The printed answer already has it.
-            Stop::Hung(message) | Stop::NotFound(message) | Stop::Incomplete(message) if message.is_empty() => None,
+            // Where it is empty, the printed answer already has it.
             Stop::NotFound(message)
             | Stop::Hung(message)
             | Stop::Exceeded(message)
             | Stop::NotComparable(message)
-            | Stop::Incomplete(message) => Some(message.clone()),
+            | Stop::Incomplete(message) => Some(message.clone()).filter(|message| !message.is_empty()),
             Stop::Interrupted => Some("Interrupted.".to_owned()),
             Stop::Left => Some("Nothing was chosen.".to_owned()),
             Stop::OutputClosed | Stop::Job(_) => None,

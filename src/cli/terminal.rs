@@ -1,6 +1,7 @@
 //! The user's terminal: lines on standard error, the widths of both output streams, and settings for everything that a run prints.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
@@ -51,7 +52,7 @@ pub(crate) fn set(settings: Settings) {
     *SETTINGS.write().unwrap_or_else(PoisonError::into_inner) = settings;
 }
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     *SETTINGS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -59,11 +60,6 @@ fn settings() -> Settings {
 pub(crate) fn may_page() -> bool {
     let is_off = std::env::var_os("NO_PAGER").is_some_and(|value| !value.is_empty());
     settings().has_pager && !is_off && io::stdout().is_terminal()
-}
-
-/// Whether CSV is guarded against formulas.
-pub(crate) fn guards_csv() -> bool {
-    settings().guards_csv
 }
 
 /// Writes a line about how the answer came about, unless the user asked for quiet.
@@ -80,7 +76,6 @@ pub(crate) fn detail(message: &str) {
     }
 }
 
-/// Whether the user asked for verbose output.
 pub(crate) fn is_verbose() -> bool {
     let Settings { is_quiet, is_verbose, .. } = settings();
     is_verbose && !is_quiet
@@ -91,17 +86,7 @@ pub(crate) fn stdout_has_colours() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// The width in columns of the terminal on standard output, if it is one.
-pub(crate) fn stdout_width() -> Option<u16> {
-    terminal_size_of(io::stdout()).map(|(Width(width), _)| width)
-}
-
-/// The columns and lines of the terminal on standard output, if it is one.
-pub(crate) fn stdout_size() -> Option<(usize, usize)> {
-    terminal_size_of(io::stdout()).map(|(Width(width), Height(height))| (width.into(), height.into()))
-}
-
-/// The columns and lines of the terminal on standard error, if it is one.
-pub(crate) fn stderr_size() -> Option<(usize, usize)> {
-    terminal_size_of(io::stderr()).map(|(Width(width), Height(height))| (width.into(), height.into()))
+/// The columns and lines of the terminal on standard output or standard error, if it is one.
+pub(crate) fn size_of(stream: impl AsFd) -> Option<(usize, usize)> {
+    terminal_size_of(stream).map(|(Width(width), Height(height))| (width.into(), height.into()))
 }

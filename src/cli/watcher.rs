@@ -64,19 +64,15 @@ impl Terminal {
 
 impl Watcher for Terminal {
     fn event(&self, event: Event<'_>) {
-        if let Event::Progress(progress) = event {
-            return self.show(progress);
-        }
-        if let Event::Counted { what, done, of } = event {
-            return self.count(what, done, of);
-        }
-        if let Event::ReadingEnded = event {
-            return self.clear();
-        }
-        // The line is written above the bar.
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(bar) => bar.suspend(|| tell(event)),
-            None => tell(event),
+        match event {
+            Event::Progress(progress) => self.show(progress),
+            Event::Counted { what, done, of } => self.count(what, done, of),
+            Event::ReadingEnded => self.clear(),
+            // The line is written above the bar.
+            event => match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+                Some(bar) => bar.suspend(|| tell(event)),
+                None => tell(event),
+            },
         }
     }
 

@@ -146,7 +146,7 @@ impl Run<'_> {
         for entry in silent.clone() {
             self.note_silent(&entry.head().trace);
             if let Ok(StacksOf { stacks: Some(stacks) }) = entry.document() {
-                found.add_silent(stacks.into_damage());
+                found.add_silent(stacks.damage);
             }
         }
         let silent = silent.flat_map(|entry| entry.head().ranks.iter().copied()).collect();

@@ -31,7 +31,7 @@ fn open(path: &Path, time: TimeRule) -> Database {
 fn ask(database: &Database, kernel: Option<&str>, window: Window) -> StackReport {
     let patterns: Vec<String> = kernel.iter().map(|k| (*k).to_owned()).collect();
     let wanted = Wanted::parse(&patterns, &[], &OwnFamilies::default()).unwrap();
-    let how = StackOptions { forward: false, ..StackOptions::default() };
+    let how = StackOptions { without_forward: true, ..StackOptions::default() };
     stacks(database.store(), &wanted, window, how)
 }
 

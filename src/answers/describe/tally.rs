@@ -232,7 +232,7 @@ impl Tally {
         let wanted = Wanted::collectives();
         let is_collective = collectives(store, &wanted);
         let chosen = |launched: &&Launched| is_collective[store.slices.name(launched.kernel).0 as usize];
-        let options = AttributionOptions { exact_names: true, forward: false };
+        let options = AttributionOptions { exact_names: true, without_forward: true };
         let attributor = Attributor::new(store, &wanted, Captured::default());
         let attribution = attributor.attribute(launches.kernels.iter().filter(chosen), options);
         let ranks = Ranks::find(store, &attribution.kernels);

@@ -30,17 +30,16 @@ use crate::store::Store;
 use crate::time::{Ns, Window};
 
 /// Which kernels count, and what distinguishes their stacks.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StackOptions {
     /// Keep names as they are, so that layers and objects stay distinct.
     pub exact_names: bool,
     /// Whether the launch or the kernel's start decides if a kernel is in the window.
     pub window_on: WindowOn,
-    /// Whether to show the forward code for kernels of the backward pass.
-    pub forward: bool,
+    /// Whether kernels of the backward pass are shown without their forward code.
+    pub without_forward: bool,
     /// Whether to keep the stacks of different ranks apart.
     pub per_rank: bool,
-    /// Which frames are the user's own code.
     pub user_code: UserCode,
     /// NCCL's own records of the same job, to join to the kernels.
     pub records: Option<Arc<Records>>,
@@ -51,23 +50,6 @@ pub struct StackOptions {
     /// For a single trace: distinguish only its [`MOST_GROUPS`](super::grouping::MOST_GROUPS) largest groups by this order, and add up the others.
     /// `None` distinguishes all groups.
     pub largest_groups: Option<Order>,
-}
-
-impl Default for StackOptions {
-    fn default() -> Self {
-        let user_code = UserCode::default();
-        StackOptions {
-            exact_names: false,
-            window_on: WindowOn::Launch,
-            forward: true,
-            per_rank: false,
-            user_code,
-            records: None,
-            grouping: Grouping::default(),
-            counts_steps: false,
-            largest_groups: None,
-        }
-    }
 }
 
 /// A stack and the kernels launched from it.
@@ -171,19 +153,11 @@ pub struct UnattributedKernel {
 /// How many unattributed kernels are listed for each reason.
 const NAMED: usize = 3;
 
-impl Unattributed {
-    /// The number of these kernels missing from [`Unattributed::first`].
-    pub fn not_named(&self) -> u64 {
-        self.all.count.saturating_sub(self.first.len() as u64)
-    }
-}
-
 impl Coverage {
     pub fn attributed(&self) -> u64 {
         self.attributed_by.values().sum()
     }
 
-    /// How many kernels are unattributed.
     pub fn unattributed(&self) -> u64 {
         self.without_launch().count
     }

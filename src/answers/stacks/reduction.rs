@@ -68,7 +68,7 @@ pub struct StackReduction {
     #[serde(with = "entries")]
     fastest: Fastest,
     summary: Summary,
-    damage: Losses,
+    pub(crate) damage: Losses,
     /// Not in part files.
     #[serde(skip)]
     records: Option<JoinReport>,
@@ -176,7 +176,6 @@ impl StackReduction {
         self.coverage.unattributed()
     }
 
-    /// The names of its kernels.
     pub fn kernel_names(&self) -> impl Iterator<Item = &str> {
         self.stacks.values().flat_map(|totals| totals.names.keys().map(String::as_str))
     }
@@ -197,11 +196,6 @@ impl StackReduction {
         &self.coverage
     }
 
-    /// What is wrong with the trace.
-    pub fn into_damage(self) -> Losses {
-        self.damage
-    }
-
     pub fn trace(&self) -> &TraceOfReport {
         &self.trace
     }
@@ -210,7 +204,6 @@ impl StackReduction {
 /// The chosen kernels in a window of a trace, attributed, and what is asked about them.
 #[derive(Debug)]
 pub struct Attributed<'a> {
-    /// The name of the trace.
     pub name: &'a str,
     pub store: &'a Store,
     /// The chosen kernels of the whole trace.
@@ -232,7 +225,7 @@ impl<'a> Attributed<'a> {
         let inside = |launched: &&Launched| window.contains(launched.at(store, options.window_on));
         let of = AttributionOptions {
             exact_names: options.exact_names,
-            forward: options.forward || options.grouping.needs_forward(),
+            without_forward: options.without_forward && !options.grouping.needs_forward(),
         };
         let attribution = attributor.attribute(launches.kernels.iter().filter(inside), of);
         Attributed { name, store, launches, attribution, window, options }

@@ -120,14 +120,8 @@ impl Summary {
     pub fn whole(&self) -> &'static str {
         if self.gpu_span.is_some() { "GPU span" } else { "window" }
     }
-
-    /// The number of kernel names beyond [`Summary::top_kernels`].
-    pub fn other_names(&self) -> u64 {
-        self.kernel_names_found.saturating_sub(self.top_kernels.len() as u64)
-    }
 }
 
-/// Summarises a window, measured in these spans.
 pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> Summary {
     let mut summary = times(within_trace(store, window), spans);
     if summary.share(summary.wall_ns - summary.busy_ns).is_some_and(|share| share >= NOTABLE) {

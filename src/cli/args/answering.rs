@@ -1,6 +1,6 @@
 //! The options of every answer: its form, and where it goes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::answers::stacks::document::StacksAnswer;
 use crate::document::{Answer, Form};
@@ -35,41 +35,38 @@ pub(crate) fn forms<A: Answer>(format: Arg) -> Arg {
 
 impl Answering {
     /// The form that is asked for, or the first of those that the name of the output says; `usual` without both. `known` are the forms of the answer.
-    /// Errors: a name of another form.
+    /// Errors: a name of another form than the one that is asked for, or of none of the answer's.
     pub(crate) fn form(&self, known: impl Iterator<Item = Form>, usual: Form) -> Result<Form, String> {
-        let asked = if self.json { Some(Form::Json) } else { self.format };
-        form_asked(asked, self.output.as_deref(), known).map(|form| form.unwrap_or(usual))
+        self.asked(known).map(|form| form.unwrap_or(usual))
     }
-}
 
-/// The form that is asked for, or the first of those that the name of the output says. `known` are the forms of the answer.
-/// Errors: a name of another form than the one that is asked for, or of none of the answer's.
-pub(crate) fn form_asked(
-    asked: Option<Form>,
-    output: Option<&Path>,
-    known: impl Iterator<Item = Form>,
-) -> Result<Option<Form>, String> {
-    let Some((path, named)) = output.and_then(|path| Some((path, Form::of_file(&path.to_string_lossy())?))) else {
-        return Ok(asked);
-    };
-    let words = |forms: &[Form]| forms.iter().map(|form| form.word()).collect::<Vec<_>>().join(", ");
-    let known: Vec<Form> = known.collect();
-    match asked {
-        Some(form) if named.contains(&form) => Ok(asked),
-        Some(form) => Err(format!(
-            "--output {}: by its ending this is a file of the form {}, and --format or --json asks for {}; leave that out, or give another name",
-            path.display(),
-            named[0].word(),
-            form.word()
-        )),
-        None => match named.iter().find(|form| known.contains(form)) {
-            Some(form) => Ok(Some(*form)),
-            None => Err(format!(
-                "--output {}: this answer has no form {}; its forms are {}",
+    /// The same; `None` without both.
+    pub(crate) fn asked(&self, known: impl Iterator<Item = Form>) -> Result<Option<Form>, String> {
+        let asked = if self.json { Some(Form::Json) } else { self.format };
+        let Some((path, named)) =
+            self.output.as_deref().and_then(|path| Some((path, Form::of_file(&path.to_string_lossy())?)))
+        else {
+            return Ok(asked);
+        };
+        let words = |forms: &[Form]| forms.iter().map(|form| form.word()).collect::<Vec<_>>().join(", ");
+        let known: Vec<Form> = known.collect();
+        match asked {
+            Some(form) if named.contains(&form) => Ok(asked),
+            Some(form) => Err(format!(
+                "--output {}: by its ending this is a file of the form {}, and --format or --json asks for {}; leave that out, or give another name",
                 path.display(),
-                words(named),
-                words(&known)
+                named[0].word(),
+                form.word()
             )),
-        },
+            None => match named.iter().find(|form| known.contains(form)) {
+                Some(form) => Ok(Some(*form)),
+                None => Err(format!(
+                    "--output {}: this answer has no form {}; its forms are {}",
+                    path.display(),
+                    words(named),
+                    words(&known)
+                )),
+            },
+        }
     }
 }

@@ -17,7 +17,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueHint};
 use clap_complete::Shell;
 
-use super::answering::{Answering, form_asked, forms};
+use super::answering::{Answering, forms};
 use super::ranks::{OfRanks, RankOf, parse_rank};
 use super::shared::{Climbing, OneRun, Reading, Selection, Span, parse_length, parse_limit};
 use super::words::{COLOUR, COSTS, Colour, ROWS, one_of};
@@ -43,6 +43,10 @@ Examples:
 #[command(before_help = SQL_EXAMPLES, override_usage = "nccl-stacks sql [OPTIONS] <TRACE>... [QUERY]")]
 // -f is short for --file here.
 #[command(mut_arg("function_name", |arg| arg.short(None)))]
+#[command(mut_arg("format", |arg| arg.value_parser(one_of(ROWS))
+    .help("Form of the answer [default: by the ending of --output, else table on a terminal and csv otherwise]")))]
+#[command(mut_arg("output", |arg| arg
+    .help("Write the answer to this file instead of standard output: whole, or not at all. An ending .json or .csv chooses the form")))]
 pub(crate) struct Sql {
     /// Traces, folders of traces or archives; `-` for standard input. A trace is Chrome JSON or Perfetto's protobuf, plain or compressed
     #[arg(required_unless_present = "query")]
@@ -74,7 +78,6 @@ pub(crate) struct Sql {
     #[arg(long, value_name = "N", value_parser = parse_limit, requires = "query")]
     pub(crate) limit: Option<usize>,
 
-    /// Which part of the trace a named query is about, if it has :start and :end.
     #[command(flatten)]
     pub(crate) span: Span,
 
@@ -90,23 +93,8 @@ pub(crate) struct Sql {
     #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
     pub(crate) rank: Vec<RankOf>,
 
-    /// Form of the answer [default: by the ending of --output, else table on a terminal and csv otherwise]
-    #[arg(long, value_name = "FORM", value_parser = one_of(ROWS))]
-    pub(crate) format: Option<Form>,
-
-    /// Short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) json: bool,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all. An ending .json or .csv chooses the form
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// Print a text that is longer than the terminal as it is, and not through $NCCL_STACKS_PAGER, $PAGER or less
-    #[arg(long)]
-    pub(crate) no_pager: bool,
-
-    /// How to read the traces.
+    #[command(flatten)]
+    pub(crate) answering: Answering,
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
@@ -115,8 +103,7 @@ impl Sql {
     /// The form that is asked for, by an option or by the name of the output.
     /// Errors: a name of another form.
     pub(crate) fn form(&self) -> Result<Option<Form>, String> {
-        let asked = if self.json { Some(Form::Json) } else { self.format };
-        form_asked(asked, self.output.as_deref(), ROWS.iter().map(|(_, form)| *form))
+        self.answering.asked(ROWS.iter().map(|(_, form)| *form))
     }
 }
 
@@ -158,19 +145,15 @@ pub(crate) struct Diff {
     /// The second trace
     pub(crate) after: PathBuf,
 
-    /// Which kernels.
     #[command(flatten)]
     pub(crate) selection: Selection,
 
-    /// Which part of each trace.
     #[command(flatten)]
     pub(crate) span: Span,
 
-    /// What the stacks show.
     #[command(flatten)]
     pub(crate) climbing: Climbing,
 
-    /// The form of the answer, and where it goes.
     #[command(flatten)]
     pub(crate) answering: Answering,
 
@@ -200,7 +183,6 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "BOUND", value_parser = Bound::on_changes)]
     pub(crate) fail_if: Vec<Bound>,
 
-    /// How to read the traces.
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
@@ -270,15 +252,12 @@ pub(crate) struct Export {
     #[arg(long, value_name = "PATH", help_heading = "Input")]
     pub(crate) records: Vec<PathBuf>,
 
-    /// Which kernels.
     #[command(flatten)]
     pub(crate) selection: Selection,
 
-    /// Which part of the trace.
     #[command(flatten)]
     pub(crate) span: Span,
 
-    /// How to read the trace.
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
@@ -305,7 +284,6 @@ pub(crate) struct Repair {
     #[arg(long)]
     pub(crate) lanes: bool,
 
-    /// How to read the trace.
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
@@ -379,11 +357,9 @@ pub(crate) struct Describe {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
 
-    /// The form of the answer, and where it goes.
     #[command(flatten)]
     pub(crate) answering: Answering,
 
-    /// How to read the files.
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
@@ -408,7 +384,6 @@ pub(crate) struct Hang {
     #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// The form of the answer, and where it goes.
     #[command(flatten)]
     pub(crate) answering: Answering,
 
@@ -423,11 +398,9 @@ pub(crate) struct Hang {
     #[arg(long, value_name = "TIME", value_parser = parse_length, help_heading = "Input")]
     pub(crate) wait: Option<Ns>,
 
-    /// Which of several runs.
     #[command(flatten)]
     pub(crate) one_run: OneRun,
 
-    /// How to read the records.
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
@@ -457,7 +430,6 @@ pub(crate) struct Records {
     #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// The form of the answer, and where it goes.
     #[command(flatten)]
     pub(crate) answering: Answering,
 
@@ -471,11 +443,9 @@ pub(crate) struct Records {
     #[arg(long, value_name = "DIR")]
     pub(crate) flow_rank: Option<PathBuf>,
 
-    /// Which of several runs.
     #[command(flatten)]
     pub(crate) one_run: OneRun,
 
-    /// How to read the files.
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
@@ -504,11 +474,9 @@ pub(crate) struct WhatIf {
     #[arg(long = "if", value_name = "RULE", value_parser = Rule::parse, help_heading = "Rules")]
     pub(crate) rules: Vec<Rule>,
 
-    /// What to read of each rank.
     #[command(flatten)]
     pub(crate) of_ranks: OfRanks,
 
-    /// The form of the answer, and where it goes.
     #[command(flatten)]
     pub(crate) answering: Answering,
 
@@ -541,7 +509,6 @@ pub(crate) struct Report {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// What to read of each rank.
     #[command(flatten)]
     pub(crate) of_ranks: OfRanks,
 

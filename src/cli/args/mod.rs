@@ -19,7 +19,7 @@ pub(crate) use answering::Answering;
 pub(crate) use commands::{Completions, Describe, Diff, Export, Hang, Man, Records, Repair, Report, Sql, WhatIf};
 pub(crate) use parts::Part;
 pub(crate) use ranks::{OfRanks, RankOf, Ranks};
-pub(crate) use record::{EventKind, Record};
+pub(crate) use record::{CALLS, Record};
 pub(crate) use shared::{Climbing, OneRun, Reading, Selection, Span, asked, asked_of};
 pub(crate) use words::{CLOCK, Colour};
 
@@ -70,11 +70,9 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 #[command(name = "nccl-stacks", version = VERSION, before_long_help = EXAMPLES, after_long_help = EXIT_CODES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Cli {
-    /// A command other than the main job.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
-    /// The main job.
     #[command(flatten)]
     pub(crate) stacks: Stacks,
 }
@@ -165,11 +163,9 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "N", value_parser = parse_count::<u32>, help_heading = "Input")]
     pub(crate) expect: Option<u32>,
 
-    /// Which kernels.
     #[command(flatten)]
     pub(crate) selection: Selection,
 
-    /// Which part of the trace.
     #[command(flatten)]
     pub(crate) span: Span,
 
@@ -186,11 +182,9 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "PATH", help_heading = "Input")]
     pub(crate) records: Vec<PathBuf>,
 
-    /// What the stacks show.
     #[command(flatten)]
     pub(crate) climbing: Climbing,
 
-    /// The form of the answer, and where it goes.
     #[command(flatten)]
     pub(crate) answering: Answering,
 
@@ -225,7 +219,6 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "WHAT", value_parser = one_of(WEIGHT), default_value = "gpu")]
     pub(crate) weight: Weight,
 
-    /// How to read the trace.
     #[command(flatten)]
     pub(crate) reading: Reading,
 }

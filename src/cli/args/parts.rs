@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args};
 
 use super::ranks::{RankOf, parse_rank};
-use super::shared::{Climbing, GroupArgs, OneRun, Reading, Selection, Span};
+use super::shared::{Climbing, OneRun, Reading, Selection, Span};
 use super::words::{SWITCH, one_of};
 
 const EXAMPLES: &str = "\
@@ -33,11 +33,9 @@ pub(crate) struct Part {
     #[arg(short, long, value_name = "FILE", required = true)]
     pub(crate) output: PathBuf,
 
-    /// Which kernels.
     #[command(flatten)]
     pub(crate) selection: Selection,
 
-    /// Which part of each trace.
     #[command(flatten)]
     pub(crate) span: Span,
 
@@ -65,11 +63,9 @@ pub(crate) struct Part {
     #[arg(long, hide = true, overrides_with = "exact_names")]
     pub(crate) no_exact_names: bool,
 
-    /// Which of several runs.
     #[command(flatten)]
     pub(crate) one_run: OneRun,
 
-    /// How to read the traces.
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
@@ -79,7 +75,8 @@ impl Part {
         Climbing {
             forward_stacks: self.forward_stacks,
             user_code: self.user_code.clone(),
-            ..Climbing::of_groups(GroupArgs::default(), self.exact_names)
+            exact_names: self.exact_names,
+            ..Climbing::default()
         }
     }
 }

@@ -33,15 +33,12 @@ pub(super) fn parse_rank(text: &str) -> Result<RankOf, String> {
 /// What is read of each rank, and how their clocks are compared.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OfRanks {
-    /// Which kernels.
     #[command(flatten)]
     pub(crate) selection: Selection,
 
-    /// Which part of each trace.
     #[command(flatten)]
     pub(crate) span: Span,
 
-    /// What the stacks show.
     #[command(flatten)]
     pub(crate) climbing: Climbing,
 
@@ -54,11 +51,9 @@ pub(crate) struct OfRanks {
     #[arg(long, value_name = "HOW", value_parser = one_of(CLOCK), default_value = "align", help_heading = "Input")]
     pub(crate) clock: ClockMode,
 
-    /// Which of several runs.
     #[command(flatten)]
     pub(crate) one_run: OneRun,
 
-    /// How to read the inputs.
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
@@ -79,7 +74,6 @@ pub(crate) struct Ranks {
     #[arg(long, value_name = "N", value_parser = parse_count::<u32>, help_heading = "Input")]
     pub(crate) expect: Option<u32>,
 
-    /// What to read of each rank.
     #[command(flatten)]
     pub(crate) of_ranks: OfRanks,
 
@@ -87,7 +81,6 @@ pub(crate) struct Ranks {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
 
-    /// The form of the answer, and where it goes.
     #[command(flatten)]
     pub(crate) answering: Answering,
 

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 
 use crate::document::format::count;
 use nccl_stacks_recorder_format::layout::{RECORD, RING_RECORDS};
 
 use super::size::parse_size;
+use super::words::{Words, one_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,14 +60,15 @@ pub(crate) struct Record {
     pub(crate) library_dir: Option<PathBuf>,
 
     /// What to record
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', hide_possible_values = true)]
-    #[arg(default_values_t = EventKind::DEFAULT)]
+    #[arg(long, value_name = "LIST", value_parser = one_of(EVENTS), value_delimiter = ',', hide_possible_values = true)]
+    // All but frequent events.
+    #[arg(default_values = ["calls", "coll", "p2p", "proxy-ops", "kernel-channels"])]
     #[arg(
         long_help = "What to record: calls of NCCL's functions (calls), its events of collectives (coll), sends (p2p), operations of its \
                        proxies (proxy-ops), each of their steps (proxy-steps), what their threads do (proxy-control), work of kernels on \
                        channels (kernel-channels) and its phases (kernel-phases), transfers of network plugins (net), copy engines (copy-engines)"
     )]
-    pub(crate) events: Vec<EventKind>,
+    pub(crate) events: Vec<u64>,
 
     /// The size of a ring of events; a ring of calls has four times that
     ///
@@ -116,45 +118,19 @@ fn parse_ring_size(text: &str) -> Result<u64, String> {
     Err(format!("a ring has from 4K to 1G: {} to {most} records of {record} bytes", RING_RECORDS.start()))
 }
 
-/// What the recorder can record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EventKind {
-    Calls,
-    Coll,
-    P2p,
-    ProxyOps,
-    ProxySteps,
-    ProxyControl,
-    KernelChannels,
-    Net,
-    CopyEngines,
-    KernelPhases,
-}
+/// Calls of NCCL's functions, of which NCCL itself tells its profiler plugins nothing.
+pub(crate) const CALLS: u64 = 0;
 
-impl EventKind {
-    /// What is recorded by default: everything except frequent events.
-    pub(crate) const DEFAULT: [EventKind; 5] =
-        [EventKind::Calls, EventKind::Coll, EventKind::P2p, EventKind::ProxyOps, EventKind::KernelChannels];
-
-    /// Its bits in the event mask of NCCL's profiler plugins. NCCL does not report calls.
-    pub(crate) fn mask(self) -> u64 {
-        match self {
-            EventKind::Calls => 0,
-            EventKind::Coll => 2,
-            EventKind::P2p => 4,
-            EventKind::ProxyOps => 8,
-            EventKind::ProxySteps => 16,
-            EventKind::ProxyControl => 32,
-            EventKind::KernelChannels => 64,
-            EventKind::Net => 128,
-            EventKind::CopyEngines => 4096 | 8192 | 16384,
-            EventKind::KernelPhases => 32768,
-        }
-    }
-}
-
-impl std::fmt::Display for EventKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
-    }
-}
+/// What the recorder can record, with its bits in the event mask of NCCL's profiler plugins.
+const EVENTS: &Words<u64> = &[
+    ("calls", CALLS),
+    ("coll", 2),
+    ("p2p", 4),
+    ("proxy-ops", 8),
+    ("proxy-steps", 16),
+    ("proxy-control", 32),
+    ("kernel-channels", 64),
+    ("net", 128),
+    ("copy-engines", 4096 | 8192 | 16384),
+    ("kernel-phases", 32768),
+];

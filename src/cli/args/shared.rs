@@ -131,25 +131,6 @@ pub(crate) struct OneRun {
     pub(crate) run: Option<usize>,
 }
 
-/// The keys that group kernels.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Show")]
-pub(crate) struct GroupArgs {
-    /// Group kernels by other keys than their stacks: module, op, shape, step, size ... Several keys, with commas, nest
-    ///
-    /// stack; frame: the frame that names a stack; function:PATTERN: the nearest caller of that name; module: nn.Module around the launch, else
-    /// Module Hierarchy; op: the innermost operator; shape: the types and sizes of its inputs; forward: for the backward pass, the operator of
-    /// the forward pass; annotation; step; stream; group: the process group; collective; size: the message size; rank; kernel: the kernel's
-    /// name; category: nccl, custom-allreduce, computation ...; arg:NAME: any argument. Kernels without the key form the group (not recorded).
-    /// A pattern or name cannot contain a comma.
-    #[arg(long, value_name = "KEY", value_delimiter = ',', value_parser = parse_key)]
-    pub(crate) group_by: Vec<GroupBy>,
-
-    /// With --group-by module: how many levels of modules to distinguish [default: all]
-    #[arg(long, value_name = "N", value_parser = parse_limit, requires = "group_by")]
-    pub(crate) depth: Option<usize>,
-}
-
 impl Span {
     pub(crate) fn choice(&self) -> WindowChoice {
         WindowChoice {
@@ -179,23 +160,23 @@ impl Span {
     }
 }
 
-impl GroupArgs {
-    pub(crate) fn grouping(&self) -> Grouping {
-        Grouping::new(self.group_by.clone(), self.depth)
-    }
-}
-
-fn parse_key(text: &str) -> Result<GroupBy, String> {
-    GroupBy::parse(text).map_err(|error| error.to_string())
-}
-
 /// What the stacks show.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Show")]
 pub(crate) struct Climbing {
-    /// What kernels are grouped by.
-    #[command(flatten)]
-    pub(crate) groups: GroupArgs,
+    /// Group kernels by other keys than their stacks: module, op, shape, step, size ... Several keys, with commas, nest
+    ///
+    /// stack; frame: the frame that names a stack; function:PATTERN: the nearest caller of that name; module: nn.Module around the launch, else
+    /// Module Hierarchy; op: the innermost operator; shape: the types and sizes of its inputs; forward: for the backward pass, the operator of
+    /// the forward pass; annotation; step; stream; group: the process group; collective; size: the message size; rank; kernel: the kernel's
+    /// name; category: nccl, custom-allreduce, computation ...; arg:NAME: any argument. Kernels without the key form the group (not recorded).
+    /// A pattern or name cannot contain a comma.
+    #[arg(long, value_name = "KEY", value_delimiter = ',', value_parser = GroupBy::parse)]
+    pub(crate) group_by: Vec<GroupBy>,
+
+    /// With --group-by module: how many levels of modules to distinguish [default: all]
+    #[arg(long, value_name = "N", value_parser = parse_limit, requires = "group_by")]
+    pub(crate) depth: Option<usize>,
 
     /// For kernels of the backward pass, show the stack of the forward pass that they belong to
     #[arg(long, value_name = "WHETHER", value_parser = one_of(SWITCH), default_value = "on", action = ArgAction::Set)]
@@ -227,16 +208,8 @@ pub(crate) struct Climbing {
 }
 
 impl Climbing {
-    /// The options of a question that has only groups.
-    pub(crate) fn of_groups(groups: GroupArgs, exact_names: bool) -> Self {
-        Climbing {
-            groups,
-            forward_stacks: true,
-            stack_depth: None,
-            user_code: Vec::new(),
-            exact_names,
-            no_exact_names: false,
-        }
+    pub(crate) fn grouping(&self) -> Grouping {
+        Grouping::new(self.group_by.clone(), self.depth)
     }
 }
 
@@ -276,7 +249,7 @@ pub(crate) fn asked_of(
     if span.window_on == WindowOn::Kernel {
         option("window-on", "kernel".to_owned());
     }
-    climbing.groups.grouping().by.iter().for_each(|by| option("group-by", by.name()));
+    climbing.grouping().by.iter().for_each(|by| option("group-by", by.name()));
     if !climbing.forward_stacks {
         option("forward-stacks", "off".to_owned());
     }

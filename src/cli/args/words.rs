@@ -14,7 +14,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, Type
 use clap::{Arg, Command, Error};
 
 /// The words of an option, and what each means.
-type Words<T> = [(&'static str, T)];
+pub(crate) type Words<T> = [(&'static str, T)];
 
 /// The parser of an option that has these words.
 pub(crate) fn one_of<T: Copy + Send + Sync>(words: &'static Words<T>) -> impl TypedValueParser<Value = T> {

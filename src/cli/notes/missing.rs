@@ -6,7 +6,7 @@ use crate::attribution::selection::Pattern;
 use crate::document::format::{WIDTH_WITHOUT_SCREEN, count, duration, kernels, visible};
 
 use super::some_names;
-use crate::cli::terminal::stderr_size;
+use crate::cli::terminal::size_of;
 
 /// How many different reasons are listed for several traces.
 const LISTED: usize = 8;
@@ -124,7 +124,7 @@ fn other_kernels(what: &str, elsewhere: u64, collectives: &[NameCount], patterns
         0 => String::new(),
         n => format!(" The trace has {} outside of it.", kernels(n)),
     };
-    let width = stderr_size().map_or(WIDTH_WITHOUT_SCREEN, |(width, _)| width);
+    let width = size_of(std::io::stderr()).map_or(WIDTH_WITHOUT_SCREEN, |(width, _)| width);
     let others = match collectives {
         [] => String::new(),
         some => format!(" Collectives that did:\n{}", name_counts(some, width)),

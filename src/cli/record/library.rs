@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::run::inputs::RECORDER_LIBRARY;
 
 use super::trust;
+use crate::cli::config::own_folder;
 use crate::cli::failure::Failure;
 use crate::cli::stop::Stop;
 
@@ -33,7 +34,8 @@ pub(super) fn place(folder: Option<&Path>) -> Result<PathBuf, Stop> {
         return Ok(installed);
     }
     let mut failure = None;
-    for folder in own_folders() {
+    let temporary = env::temp_dir().join(format!("nccl-stacks-{}", trust::user()));
+    for folder in own_folder("XDG_CACHE_HOME", ".cache").into_iter().chain([temporary]) {
         match unpack(library, &folder, 0o700) {
             Ok(path) => return Ok(path),
             Err(stop) => failure = failure.or(Some(stop)),
@@ -51,14 +53,6 @@ fn installed(library: &[u8]) -> Option<PathBuf> {
         let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
         can_be_preloaded(path) && is_ours(library, path) && folder.is_some_and(|folder| trust::folder(&folder).is_ok())
     })
-}
-
-/// Folders of this user, best first.
-fn own_folders() -> Vec<PathBuf> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    let temporary = env::temp_dir().join(format!("nccl-stacks-{}", trust::user()));
-    cache.map(|cache| cache.join("nccl-stacks")).into_iter().chain([temporary]).collect()
 }
 
 /// Whether the dynamic linker can preload from a path. It splits its list at spaces and colons, and has no quoting.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 
 use super::{library, trust};
-use crate::cli::args::{EventKind, Record};
+use crate::cli::args::{CALLS, Record};
 use crate::cli::failure::Failure;
 use crate::cli::stop::Stop;
 use crate::cli::terminal::say;
@@ -46,8 +46,8 @@ impl Setup {
             ("NCCL_STACKS_DIR", folder.clone().into_os_string()),
             ("NCCL_STACKS_RING_RECORDS", (args.ring_size / RECORD).to_string().into()),
         ];
-        let mask: u64 = args.events.iter().map(|kind| kind.mask()).fold(0, |all, bits| all | bits);
-        let has_calls = args.events.contains(&EventKind::Calls);
+        let mask = args.events.iter().fold(0, |all, bits| all | bits);
+        let has_calls = args.events.contains(&CALLS);
         if has_calls {
             variables.push(("LD_PRELOAD", preload(&path)));
         }

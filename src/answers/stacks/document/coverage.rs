@@ -102,7 +102,7 @@ fn without_launch(reason: Reason, unattributed: &Unattributed) -> [Line; 2] {
     let one =
         |kernel: &UnattributedKernel| format!("{} at {} ns{}", name(&kernel.name), kernel.ts_ns, of(&kernel.trace));
     let named: Vec<String> = first.iter().map(one).collect();
-    let more = match unattributed.not_named() {
+    let more = match unattributed.all.count.saturating_sub(unattributed.first.len() as u64) {
         0 => String::new(),
         more => format!(" and {} more", count(more)),
     };

@@ -29,7 +29,6 @@ use crate::time::{Ns, Window};
 /// The smallest share of the exposed time that makes a stack a finding.
 const NOTABLE: f64 = 0.05;
 
-/// The title of an answer without stacks.
 const NO_STACKS: &str = "No call stacks";
 
 pub(crate) fn document(report: &StackReport) -> Document {
@@ -96,7 +95,7 @@ pub(crate) fn figures(report: &StackReport, screen: &Screen, out: &mut impl Writ
     writeln!(out)?;
     let table = kernels(&summary.top_kernels, Some(screen.width.unwrap_or(WIDTH_WITHOUT_SCREEN)));
     writeln!(out, "{}", table.trim_end())?;
-    match summary.other_names() {
+    match summary.kernel_names_found.saturating_sub(summary.top_kernels.len() as u64) {
         0 => Ok(()),
         more => writeln!(out, " … and {} more names", count(more)),
     }
