@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::document::format::count;
 use crate::error::Error;
 use crate::export::records::{Converted, Coverage, chrome, flows, megatrace};
-use crate::records::Records;
+use crate::operation::Operation;
 use crate::run::inputs::Alone;
 
 use super::args::Export;
@@ -27,7 +27,16 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
         ));
     };
     if let Some(path) = &args.chrome {
-        let done = write_file("--chrome", path, args, |out| chrome::write(&records, out))?;
+        let target = Target::open("--chrome", path, input)?;
+        let mut done = Coverage::default();
+        let written = target.fill(|_, file| -> Result<(), Stop> {
+            let failed = |source| Error::Write { path: path.clone(), source };
+            let mut out = BufWriter::new(file);
+            done = chrome::write(&records, &mut out).map_err(failed)?;
+            out.flush().map_err(failed)?;
+            if done.written == 0 { Err(nothing("--chrome")) } else { Ok(()) }
+        })?;
+        written.note();
         report("--chrome", "operations", "a time", done);
     }
     if let Some(folder) = &args.megatrace {
@@ -37,7 +46,8 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
         );
         write_folder("--megatrace", folder, args, &files)?;
         report("--megatrace", "operations", "the time of the call, the rank and the number of elements", done);
-        if !files.is_empty() && has_places_alone(&records) {
+        let has_place_alone = |of: &Operation| of.rank.is_none() && of.place.is_some();
+        if !files.is_empty() && records.operations.iter().any(has_place_alone) {
             terminal::note(
                 "--megatrace: some sources record only the rank within a communicator; their lines have that rank",
             );
@@ -55,10 +65,6 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
         }
     }
     Ok(())
-}
-
-fn has_places_alone(records: &Records) -> bool {
-    records.operations.iter().any(|operation| operation.rank.is_none() && operation.place.is_some())
 }
 
 /// Reports the operations that could not be written.
@@ -79,25 +85,6 @@ fn report(flag: &str, what: &str, needs: &str, done: Coverage) {
 
 fn nothing(flag: &str) -> Stop {
     Stop::NotFound(format!("Nothing found: no record has what {flag} needs."))
-}
-
-fn write_file(
-    flag: &str,
-    path: &Path,
-    args: &Export,
-    write: impl FnOnce(&mut dyn Write) -> std::io::Result<Coverage>,
-) -> Result<Coverage, Stop> {
-    let target = Target::open(flag, path, [&args.trace])?;
-    let mut done = Coverage::default();
-    let written = target.fill(|_, file| -> Result<(), Stop> {
-        let failed = |source| Error::Write { path: path.to_owned(), source };
-        let mut out = BufWriter::new(file);
-        done = write(&mut out).map_err(failed)?;
-        out.flush().map_err(failed)?;
-        if done.written == 0 { Err(nothing(flag)) } else { Ok(()) }
-    })?;
-    written.note();
-    Ok(done)
 }
 
 fn write_folder(flag: &str, folder: &Path, args: &Export, files: &[Converted]) -> Result<(), Stop> {

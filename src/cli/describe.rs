@@ -29,9 +29,9 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
     let are_several = inputs.iter().map(each).sum::<usize>() > 1;
     let mut found = Reading { are_several, ..Reading::default() };
     for (argument, input) in args.files.iter().zip(&inputs) {
-        input.traces.iter().chain(&input.parts).try_for_each(|file| found.add(file, args, trace))?;
+        input.traces.iter().chain(&input.parts).try_for_each(|file| found.add(file, args, trace(file, args)))?;
         if !input.records.is_empty() {
-            found.add(argument, args, |argument, args| records(argument, input, args))?;
+            found.add(argument, args, records(argument, input, args))?;
         }
     }
     let Reading { descriptions, failure, is_damaged, .. } = found;
@@ -58,13 +58,8 @@ struct Reading {
 
 impl Reading {
     /// Adds the descriptions of a file. A file that cannot be read is reported and left out; if no file can be read, the command fails.
-    fn add(
-        &mut self,
-        file: &Path,
-        args: &Describe,
-        read: impl FnOnce(&Path, &Describe) -> Result<Vec<Described>, Stop>,
-    ) -> Result<(), Stop> {
-        match read(file, args) {
+    fn add(&mut self, file: &Path, args: &Describe, read: Result<Vec<Described>, Stop>) -> Result<(), Stop> {
+        match read {
             Ok(described) => self.descriptions.files.extend(described),
             Err(Stop::Failed(
                 failure @ (Failure::Library(_)

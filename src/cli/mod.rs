@@ -60,7 +60,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
     }
     match &cli.command {
         None => stacks::run(&cli.stacks),
-        Some(Command::Ranks(args)) => ranks::run(args),
+        Some(Command::Ranks(args)) => ranks::run(args, false),
         Some(Command::WhatIf(args)) => ranks::what_if(args),
         Some(Command::Part(args)) => part::run(args),
         Some(Command::Record(args)) => record::run(args),

@@ -7,8 +7,9 @@ use crate::answers::ranks::document::{RankAnswer, WhatIfAnswer, too_large};
 use crate::answers::ranks::reduction::RankReduction;
 use crate::answers::ranks::what_if::Also;
 use crate::answers::stacks::data::StackReport;
-use crate::document::Form;
+use crate::answers::stacks::document::StacksAnswer;
 use crate::document::format::visible;
+use crate::document::{Form, Screen};
 use crate::operations::clocks::ClockMode;
 use crate::run::inputs::Inputs;
 use crate::run::{RanksOfFiles, Run, RunError, StackAnswer, inputs};
@@ -17,18 +18,14 @@ use super::args::{OfRanks, Ranks, WhatIf};
 use super::failure::Failure;
 use super::output::Output;
 use super::show::Show;
-use super::stacks::Shown;
+use super::stacks::print_answer;
 use super::stop::Stop;
 use super::terminal::say;
 use super::watcher::{RERUNNING, TERMINAL};
 use super::{entries, notes, opening, typed};
 
-pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
-    answer(args, false)
-}
-
-/// The same for inputs that may have a single rank, which waits for nobody: with `or_stacks`, the answer is then a page of its stacks.
-pub(super) fn answer(args: &Ranks, or_stacks: bool) -> Result<(), Stop> {
+/// A single rank waits for nobody: with `or_stacks`, the answer is then a page of its stacks.
+pub(super) fn run(args: &Ranks, or_stacks: bool) -> Result<(), Stop> {
     let show = Show::new::<RankAnswer<'_>>(&args.answering, Form::Text, args.color, &args.of_ranks.reading)?;
     let OfRanks { selection, span, climbing, rank, clock, one_run, reading } = &args.of_ranks;
     let files = Inputs::sort(&args.traces)?;
@@ -52,18 +49,18 @@ pub(super) fn answer(args: &Ranks, or_stacks: bool) -> Result<(), Stop> {
     let found = of_records.map_or_else(|| run.ranks(&files, &question), Ok)?;
     let RanksOfFiles { ranks, stacks, damage, is_damaged, mut left_out, mut completeness, .. } = found;
     left_out.extend(records_left_out);
-    let mut drawn = drawn(args, stacks, &[&damage[..], &left_out].concat());
     let options = typed::options(selection, &span, climbing);
-    let OnPage { inputs, options, .. } = typed::on_page(&args.traces, &options, Vec::new());
-    drawn.on_page = OnPage { inputs, options, of_ranks: typed::of_ranks(rank, *clock), ..drawn.on_page };
-    if let Some(report) = drawn.stacks.take_if(|_| or_stacks && ranks.len() < 2) {
-        let shown = Shown::on_page(show, span.window_on, drawn.on_page);
-        return shown.print(report, &damage, &[], &inputs::in_order(&args.traces), output);
+    let on_page = typed::on_page(&args.traces, &options, [&damage[..], &left_out].concat());
+    let (mut stacks, on_page) = drawn(args, stacks, OnPage { of_ranks: typed::of_ranks(rank, *clock), ..on_page });
+    if let Some(report) = stacks.take_if(|_| or_stacks && ranks.len() < 2) {
+        let name = inputs::in_order(&args.traces);
+        let answer = StacksAnswer { window_on: span.window_on, on_page, ..StacksAnswer::new(&report, &name) };
+        return print_answer(&show, &Screen::default(), answer, (&damage, &[]), output);
     }
     let what = opening::what(selection);
     let answered = compared(run, ranks, question.clock, (&damage, is_damaged, what)).and_then(|compared| {
         completeness.narrow(&compared);
-        print(args, &show, &compared, &damage, drawn, output)
+        print(args, &show, &compared, &damage, (stacks, on_page), output)
     });
     Stop::if_incomplete(answered, &completeness, args.expect)
 }
@@ -73,7 +70,7 @@ fn print(
     show: &Show<'_>,
     compared: &Compared,
     damage: &[String],
-    Drawn { stacks, on_page }: Drawn,
+    (stacks, on_page): (Option<StackReport>, OnPage),
     output: Output,
 ) -> Result<(), Stop> {
     let report = TERMINAL.meanwhile(RERUNNING, || compared.report());
@@ -100,22 +97,15 @@ fn print(
     Stop::if_exceeded(&exceeded, is_damaged)
 }
 
-/// What a page shows besides who waits for whom.
-struct Drawn {
-    stacks: Option<StackReport>,
-    on_page: OnPage,
-}
-
-/// The stacks of all traces as one answer, with the timelines.
-fn drawn(args: &Ranks, stacks: Option<StackAnswer>, damage: &[String]) -> Drawn {
-    let on_page = OnPage { notes: damage.to_vec(), ..OnPage::default() };
+/// What a page shows besides who waits for whom: the stacks of all traces as one answer, with the timelines.
+fn drawn(args: &Ranks, stacks: Option<StackAnswer>, on_page: OnPage) -> (Option<StackReport>, OnPage) {
     let Some(StackAnswer { mut report, timelines, missing, .. }) = stacks else {
-        return Drawn { stacks: None, on_page };
+        return (None, on_page);
     };
     report.arrange(Order::Exposed, 0.0, args.limit);
     let selection = &args.of_ranks.selection;
     let missing = notes::missing(&missing, opening::what(selection), &selection.kernel_name);
-    Drawn { stacks: Some(report), on_page: on_page.timelines(timelines).reason(missing.as_deref()) }
+    (Some(report), on_page.timelines(timelines).reason(missing.as_deref()))
 }
 
 /// The comparison of the ranks. If there is no collective, prints the damage of the traces, and names the kernels that were looked for.

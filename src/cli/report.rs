@@ -20,7 +20,7 @@ pub(super) fn run(args: &Report) -> Result<(), Stop> {
     if files.traces.is_empty() && files.parts.is_empty() {
         return of_records(args, &files.records);
     }
-    ranks::answer(&ranks_of(args), true)
+    ranks::run(&ranks_of(args), true)
 }
 
 /// A page, as an answer of another command.
@@ -54,7 +54,7 @@ fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
     if is_open && !report.is_empty() {
         return page_of_hang();
     }
-    match ranks::run(&ranks_of(args)) {
+    match ranks::run(&ranks_of(args), false) {
         // One rank alone cannot show whether a job hangs.
         Err(Stop::NotFound(_)) if !report.is_empty() && report.rank_count > 1 => page_of_hang(),
         Err(Stop::NotFound(_)) => records::run(&Records {

@@ -1,9 +1,8 @@
 //! The main job: the stacks of traces.
 
-use crate::answers::OnPage;
 use crate::answers::cost::Order;
 use crate::answers::stacks::data::StackReport;
-use crate::answers::stacks::document::{StacksAnswer, Weight, coverage};
+use crate::answers::stacks::document::{StacksAnswer, coverage};
 use crate::answers::stacks::grouping::MOST_GROUPS;
 use crate::attribution::launches::WindowOn;
 use crate::document::{Form, Screen};
@@ -77,7 +76,7 @@ fn check_parts(args: &Stacks, files: &Inputs) -> Result<(), Stop> {
 
 fn print(args: &Stacks, show: Show<'_>, span: &Span, answer: StackAnswer, output: Output) -> Result<(), Stop> {
     let form = show.form;
-    let StackAnswer { report, missing, damage, left_out, next_steps, timelines, completeness, .. } = answer;
+    let StackAnswer { mut report, missing, damage, left_out, next_steps, timelines, completeness, .. } = answer;
     let reason = match completeness.has_parts {
         true => missing_in_parts(&report),
         false => notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name),
@@ -90,22 +89,23 @@ fn print(args: &Stacks, show: Show<'_>, span: &Span, answer: StackAnswer, output
         damage.iter().for_each(|line| say(line));
         return Err(Stop::NotFound(reason.clone()).or_damaged(report.damage.is_unknown()));
     }
+    let order = if form == Form::Script { Order::Count } else { args.sort };
+    report.arrange(order, args.min_share.unwrap_or(0.0), args.limit);
     let depth = args.climbing.stack_depth;
     let full_stacks = args.full_stacks || (output.is_file() && depth.is_none());
-    let shown = Shown {
-        screen: Screen { full_stacks, ..screen_of(&show, depth, &output) },
-        show,
-        sort: args.sort,
-        min_share: args.min_share,
-        limit: args.limit,
+    let screen = Screen { full_stacks, ..screen_of(&show, depth, &output) };
+    let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
+    let answer = StacksAnswer {
+        report: &report,
+        trace: &names.join(", "),
         weight: args.weight,
+        depth: screen.depth,
         window_on: args.span.window_on,
         on_page: typed::on_page(&args.traces, &options(args, span), [&damage[..], &left_out].concat())
             .timelines(timelines)
             .reason(reason.as_deref()),
     };
-    let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
-    shown.print(report, &damage, &next_steps, &names.join(", "), output)
+    print_answer(&show, &screen, answer, (&damage, &next_steps), output)
 }
 
 /// Why parts have no stacks, if they have none: what else ran is not in them.
@@ -128,52 +128,28 @@ fn options(args: &Stacks, span: &Span) -> Vec<(&'static str, Option<String>)> {
     options
 }
 
-pub(super) struct Shown<'a> {
-    pub(super) show: Show<'a>,
-    pub(super) sort: Order,
-    /// In percent of the GPU time of all stacks.
-    pub(super) min_share: Option<f64>,
-    pub(super) limit: Option<usize>,
-    pub(super) weight: Weight,
-    pub(super) window_on: WindowOn,
-    pub(super) screen: Screen,
-    pub(super) on_page: OnPage,
-}
-
-impl<'a> Shown<'a> {
-    /// A page with the defaults.
-    pub(super) fn on_page(show: Show<'a>, window_on: WindowOn, on_page: OnPage) -> Self {
-        let (sort, weight) = (Order::Exposed, Weight::Gpu);
-        Shown { show, sort, min_share: None, limit: None, weight, window_on, screen: Screen::default(), on_page }
+/// Prints an answer whose stacks are arranged, the damage of the traces, and what to do next.
+pub(super) fn print_answer(
+    show: &Show<'_>,
+    screen: &Screen,
+    answer: StacksAnswer<'_>,
+    (damage, next_steps): (&[String], &[String]),
+    output: Output,
+) -> Result<(), Stop> {
+    let report = answer.report;
+    // In a trace that was cut off, the window selects kernels by when they ran.
+    let is_limited = report.traces.iter().any(|trace| report.damage.limits(trace.window));
+    let window_on = if is_limited { WindowOn::Kernel } else { answer.window_on };
+    if report.coverage.kernels > 0 {
+        notes::coverage(coverage::lines(report, window_on));
+        next_steps.iter().for_each(|step| note(&format!("Next: {step}")));
     }
-
-    /// Prints the answer about the traces, which are called `name`, their damage, and what to do next.
-    pub(super) fn print(
-        self,
-        mut report: StackReport,
-        damage: &[String],
-        next_steps: &[String],
-        name: &str,
-        output: Output,
-    ) -> Result<(), Stop> {
-        let order = if self.show.form == Form::Script { Order::Count } else { self.sort };
-        report.arrange(order, self.min_share.unwrap_or(0.0), self.limit);
-        // In a trace that was cut off, the window selects kernels by when they ran.
-        let is_limited = report.traces.iter().any(|trace| report.damage.limits(trace.window));
-        let window_on = if is_limited { WindowOn::Kernel } else { self.window_on };
-        if report.coverage.kernels > 0 {
-            notes::coverage(coverage::lines(&report, window_on));
-            next_steps.iter().for_each(|step| note(&format!("Next: {step}")));
-        }
-        damage.iter().for_each(|line| say(line));
-        let Shown { weight, screen, on_page, .. } = self;
-        let reason = on_page.reason.clone();
-        let answer = StacksAnswer { report: &report, trace: name, weight, depth: screen.depth, window_on, on_page };
-        self.show.print_on(&answer, &screen, output)?;
-        let is_damaged = report.damage.is_unknown();
-        // Without stacks, the answer still has the summary of what ran.
-        reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
-    }
+    damage.iter().for_each(|line| say(line));
+    let reason = answer.on_page.reason.clone();
+    show.print_on(&StacksAnswer { window_on, ..answer }, screen, output)?;
+    let is_damaged = report.damage.is_unknown();
+    // Without stacks, the answer still has the summary of what ran.
+    reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
 }
 
 /// How the answer is shown in forms for people, without --full-stacks.
