@@ -71,6 +71,8 @@ const INPUTS: &[(&str, &str, Source)] = &[
     ("", "rank0.json.gz", Source::File("ranks/rank0.json.gz")),
     ("", "rank1.json.gz", Source::File("ranks/rank1.json.gz")),
     ("", "rank3.json.gz", Source::File("ranks/rank3.json.gz")),
+    ("README.md", "before.json.gz", Source::File("ranks/rank0.json.gz")),
+    ("README.md", "after.json.gz", Source::File("ranks/rank0.json.gz")),
     ("", "before.json.gz", Source::File("costs.json")),
     ("", "after.json.gz", Source::File("costs_later.json")),
     ("", "baseline.json.gz", Source::File("ranks/rank0.json.gz")),

@@ -51,7 +51,7 @@ pub(crate) fn by_what(
     }
 }
 
-/// The ranks of both sides, if they differ. `None` stands for a trace that does not say which it is.
+/// The ranks of both sides, if they differ. `None` is a trace that does not say which it is.
 pub fn other_ranks([before, after]: [&BTreeSet<Option<u32>>; 2]) -> Option<String> {
     let known = |side: &BTreeSet<Option<u32>>| match side.iter().copied().collect::<Option<Vec<u32>>>() {
         Some(ranks) => ranks_in_words(&ranks),

@@ -656,7 +656,8 @@ fn unlike_steps(report: &RankReport, length: i64) -> Option<String> {
     });
     let more = (more > 0).then(|| format!("shorter ones of {} more kinds", count(more as u64)));
     let between = length as f64 - sum;
-    let between = (between >= BETWEEN * length as f64).then(|| format!("and {} between steps", duration(Ns::rounded(between))));
+    let between =
+        (between >= BETWEEN * length as f64).then(|| format!("and {} between steps", duration(Ns::rounded(between))));
     Some(said.chain(more).chain(between).collect::<Vec<_>>().join(", "))
 }
 

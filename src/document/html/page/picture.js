@@ -40,10 +40,9 @@ function fewest(bars) {
   return [...bars.filter((bar) => kept.has(bar)), { name: `mean of ${count(others.length)} others`, parts: mean(others) }];
 }
 
-/** What was measured in both traces, as a mean of the GPUs. */
-function sideParts({ summary: { gpus, wall_ns: wall, busy_ns: busy, compute_ns: compute, exposed_ns: exposed }, divided_by: units }) {
-  const parts = { compute, exposed, caused: busy - compute - exposed, line: wall - busy };
-  return Object.fromEntries(Object.entries(parts).map(([key, ns]) => [key, Math.max(0, ns) / units / Math.max(1, gpus)]));
+/** What was measured on a side, as a mean of the GPUs. */
+function sideParts({ measured: { idle_ns: idle, busy_ns: busy, compute_ns: compute, exposed_ns: exposed } }) {
+  return { compute, exposed, caused: Math.max(0, busy - compute - exposed), line: idle };
 }
 
 /** What the collectives of all ranks took in both runs. */
