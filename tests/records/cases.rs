@@ -131,7 +131,7 @@ const HANG: &[Right] = &[
     ("n16", 4, "The job hangs on rank 2 of"),
     ("n18", 3, "Nothing seen: 4 processes made 4 calls each"),
     ("n20", 3, ""),
-    ("n22", 0, "Rank 3 lags by 1 operation"),
+    ("n22", 0, "In communicator 0xabd: Rank 1 lags by 1 operation"),
     ("i01", 3, "Nothing seen"),
     ("i02", 3, "Nothing seen"),
     ("i03", 3, "Nothing seen"),

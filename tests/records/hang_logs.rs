@@ -500,6 +500,35 @@ fn calls_that_differ_are_no_hang_if_they_may_end() {
     }
 }
 
+/// A job that is restarted goes on with its log: its processes have the GPUs of those before. Others may come after them on other GPUs, or on other hosts.
+#[test]
+fn the_last_run_of_a_log_of_nccl_counts() {
+    let calls: Vec<Call<'_>> = (0..9).map(|number| ("AllReduce", number, 8)).collect();
+    let first = log(&[(0, &calls), (1, &calls), (2, &calls[..8]), (3, &calls)]);
+    let all = log(&[(0, &calls), (1, &calls), (2, &calls), (3, &calls)]).replace("0xabcd", "0xef");
+    let again = all.replace("node:10", "node:20");
+    let mixed: String = first.lines().zip(again.lines()).map(|(one, other)| format!("{one}\n{other}\n")).collect();
+    let note = "35 calls are of earlier runs of the job, whose processes have ended, and are left out";
+    for (second, is_other) in [
+        (again.clone(), true),
+        (again.replace("[0] NCCL", "[1] NCCL"), false),
+        (again.replace("node:", "n2:"), false),
+        // The same processes make another communicator.
+        (all.clone(), false),
+    ] {
+        let text = first.clone() + &second;
+        let found = records(text.clone(), Keep::All);
+        let lagging: usize = hang(&found).lagging.iter().map(|group| group.missing_ranks.len()).sum();
+        assert_eq!(
+            (lagging, found.files[0].notes.iter().any(|of| of == note)),
+            (usize::from(!is_other), is_other),
+            "{text}"
+        );
+    }
+    // Of two jobs at once neither is earlier.
+    assert_eq!(judge(mixed, Keep::All).lagging.len(), 2);
+}
+
 /// A rank's sends to a peer are as many as the peer's receives from it.
 #[test]
 fn messages_that_are_missing_are_counted() {

@@ -22,6 +22,7 @@ mod recorder_communicators;
 mod recorder_groups;
 mod recorder_verdicts;
 mod runs;
+mod sentences;
 mod tables;
 mod watchdog;
 

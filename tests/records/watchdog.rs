@@ -132,24 +132,31 @@ fn a_run_of_the_new_year_is_the_last_one() {
     }
 }
 
-/// A rank that failed is said first. It is no culprit by that, nor has it records: what others wait for is found as without it.
+/// A rank that failed is said first. Where it left no records of what all others wait in, it is what they wait for.
 #[test]
 fn ranks_that_failed_are_said_first() {
     let before = |rank: u32| format!("[rank{rank}]:");
     let waiting: String = [0, 1, 3].map(|rank| waits(&before(rank), "0(default_pg)", rank, 808)).concat();
     let memory = "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.35 GiB.\n";
     let report = judged(&[("train.log", waiting.clone() + memory)]);
-    let without = judged(&[("train.log", waiting)]);
-    let failed = "The log says of rank 2: torch.OutOfMemoryError: CUDA out of memory. ";
-    assert_eq!(verdict(&report), failed.to_owned() + &verdict(&without));
+    let failed = "The log says of rank 2: torch.OutOfMemoryError: CUDA out of memory. The job hangs: ranks 0, 1 and 3 wait for rank 2, which left no records";
+    assert!(verdict(&report).starts_with(failed), "{}", verdict(&report));
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[2][..]));
+    let without = judged(&[("train.log", waiting.clone())]);
     assert!(verdict(&without).ends_with("There are no records of rank 2, which may be what they wait for."));
+    // A rank that waits with the others, or is of no group that waits, is no culprit by that.
+    for (rank, waiting) in [(3, waiting.as_str()), (5, &waiting.replace("default_pg", "tp"))] {
+        let report = judged(&[("train.log", waiting.to_owned() + &memory.replace("rank2", &format!("rank{rank}")))]);
+        assert_eq!((report.outcome, report.culprits.len()), (Outcome::Unclear, 0), "{}", verdict(&report));
+    }
     // What ended an earlier run says nothing of the last one.
     let earlier: String = [0, 1, 3].map(|rank| waits(&before(rank), "0(default_pg)", rank, 500)).concat();
     let later =
         judged(&[("train.log", memory.to_owned() + &earlier + &job(before, 1, 20).replace("[E626 ", "[E627 "))]);
     assert!(verdict(&later).starts_with("The job hangs on rank 1: "), "{}", verdict(&later));
     let alone = judged(&[("train.log", memory.to_owned())]);
-    assert_eq!((alone.outcome, verdict(&alone).as_str()), (Outcome::Unclear, failed.trim_end()));
+    let failed = "The log says of rank 2: torch.OutOfMemoryError: CUDA out of memory.";
+    assert_eq!((alone.outcome, verdict(&alone).as_str()), (Outcome::Unclear, failed));
 }
 
 /// The table has the operation in which a rank waits, not the last that it enqueued.
@@ -163,4 +170,58 @@ fn a_rank_waits_in_its_oldest_operation() {
     let report = judged(&[("train.log", whole + &second)]);
     let cells: Vec<Option<i64>> = report.matrix[0].cells.iter().map(|cell| cell.sequence).collect();
     assert_eq!(cells, [Some(808), Some(808)]);
+}
+
+/// Libraries of other devices have a watchdog with the same words and another name.
+#[test]
+fn other_libraries_have_the_same_watchdog() {
+    let before = |rank: u32| format!("[rank{rank}]:");
+    let ascend = |rank: u32, number: u32| {
+        format!(
+            "[rank{rank}]:[E324 13:00:25.428029551 compiler_depend.ts:574] [Rank {rank}] Watchdog caught collective operation timeout: \
+             WorkHCCL(SeqNum={number}, OpType=ALLREDUCE, Timeout(ms)=3600000) ran for 3600185 milliseconds before timing out.\n"
+        )
+    };
+    for text in [
+        job(before, 2, 808).replace("NCCL", "XCCL"),
+        job(before, 2, 808).replace("WorkNCCL", "WorkXCCL"),
+        ascend(0, 196) + &ascend(1, 196) + &ascend(2, 195),
+    ] {
+        let report = judged(&[("train.log", text)]);
+        assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[2][..]), "{}", verdict(&report));
+    }
+}
+
+/// `TORCH_NCCL_DESYNC_DEBUG=1`: the rank that times out says how far all others got.
+#[test]
+fn a_report_of_one_rank_says_how_far_all_got() {
+    let first = caught("[E ProcessGroupNCCL.cpp:821] [Rank 1]", 4);
+    let newer = caught("[rank1]:[E626 06:24:44.90 ProcessGroupNCCL.cpp:683] [Rank 1]", 4)
+        + "[rank1]:[E626 06:24:44.90 ProcessGroupNCCL.cpp:1234] [PG ID 0 PG GUID 0(default_pg) Rank 1] \n";
+    let of_group = newer.replace("0(default_pg) Rank 1", "3(tp) Rank 0").replace("[Rank 1]", "[Rank 0]");
+    let late = "\t - [1] Timeout at collective: ALLREDUCE, #4\n\
+                \t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n\
+                \t     [0] finished collective #3, but didn't join collective #4 (count from 1)\n\
+                \t - Snapshot of ranks' latest states:\n\
+                \t   #3 finished ranks:\n\t     [0] finished ALLREDUCE\n\
+                \t   #4 started ranks:\n\t     [1, 2, 3] started ALLREDUCE\n";
+    let stuck = "\t   - [2] joined but didn't finish collective #3 (count from 1)\n\
+                 \t   #3 started ranks:\n\t     [2] started ALLREDUCE\n\
+                 \t   #4 started ranks:\n\t     [0, 1, 3] started ALLREDUCE\n";
+    let never = "\t - To our best knowledge, ranks [5, 6] are the lagging ranks that caused this timeout. They never joined any collectives\n";
+    for (text, culprits, said) in [
+        (first.clone() + late, &[0][..], "on rank 0: it did not enqueue what its peers wait in, as in all_reduce 4 of"),
+        (newer.clone() + late, &[0], "as in all_reduce 4 of default_pg 0"),
+        // What a rank says of itself comes first.
+        (newer.clone() + late + &waits("[rank0]:", "0(default_pg)", 0, 4), &[], "Unclear: "),
+        // Which ranks of the job those of a part are, the report does not say.
+        (of_group + late, &[], "first all_reduce 4 of tp 3"),
+        (first.clone() + stuck, &[2], "on rank 2: it has not finished what its peers have, as in all_reduce 3"),
+        (first.clone() + never, &[], "Ranks 5 and 6 wait in nothing, and they enqueued nothing there: either rank 1"),
+        (late.to_owned() + &newer, &[], "Unclear: "),
+    ] {
+        let report = judged(&[("train.log", text.clone())]);
+        assert_eq!(report.culprits, culprits, "{text}{}", verdict(&report));
+        assert!(verdict(&report).contains(said), "{}", verdict(&report));
+    }
 }

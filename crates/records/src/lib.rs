@@ -55,8 +55,8 @@ pub use file::{RecordFile, Remark, RingSpan};
 pub use reader::Keep;
 pub use runs::{RecordedRun, runs};
 pub use tables::{
-    FlowOp, FlowStep, Group, KernelChannel, Measure, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, Records, Splits,
-    Warning,
+    Awaited, FlowOp, FlowStep, Group, KernelChannel, Measure, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, Records,
+    Splits, Warning,
 };
 
 use flate2::Crc;

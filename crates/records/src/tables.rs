@@ -91,12 +91,23 @@ pub struct RankStatus {
     pub has_timed_out: bool,
     /// How it failed; of the process as a whole.
     pub failure: Option<String>,
+    /// What others wait for it for; of the process as a whole.
+    pub awaited: Option<Awaited>,
+}
+
+/// That others wait for a rank, as a log says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Awaited {
+    /// What it did not do: `did not submit allreduce.x`.
+    pub what: String,
+    /// Whether the others go on waiting, so that it may come.
+    pub may_come: bool,
 }
 
 impl RankStatus {
     /// Whether it says how a rank ended, and not how far it got.
     pub fn is_end(&self) -> bool {
-        self.has_timed_out || self.failure.is_some()
+        self.has_timed_out || self.failure.is_some() || self.awaited.is_some()
     }
 }
 

@@ -6,8 +6,8 @@ use super::finding::Finding;
 use super::graph::{Graph, PROCESSES, Rank};
 use super::waits::{Part, Waits};
 use super::{
-    Evidence, EvidenceKind, FailedRank, HangReport, HungGroup, NcclWarning, OpenGroup, Outcome, Standstill, matrix,
-    paths, processes, shows_what_is_open, warnings,
+    AwaitedRank, Evidence, EvidenceKind, FailedRank, HangReport, HungGroup, NcclWarning, OpenGroup, Outcome,
+    Standstill, matrix, paths, processes, shows_what_is_open, warnings,
 };
 use crate::answers::recording;
 use crate::operation::{Operation, Source, State};
@@ -19,8 +19,10 @@ use crate::time::Ns;
 pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Finding>) -> HangReport {
     let part = |(at, (group, finding))| Part { at, group, finding, processes: &groups.processes };
     let all: Vec<Part<'_>> = groups.all.iter().zip(&found).enumerate().map(part).collect();
-    let is_hung = found.iter().any(|finding| finding.outcome == Some(Outcome::Hung));
-    let (culprits, circle) = ends(&all, groups);
+    let failed = |status: &RankStatus| Some(FailedRank { rank: status.rank?.0, what: status.failure.clone()? });
+    let failed_ranks: Vec<FailedRank> = records.rank_status.iter().filter_map(failed).collect();
+    let (culprits, circle) = ends(&all, groups, &failed_ranks);
+    let is_hung = !culprits.is_empty() || found.iter().any(|finding| finding.outcome == Some(Outcome::Hung));
     let whole = Whole::new(records, groups, &all, (&culprits, &circle));
     let blames = |of: &Part<'_>| !of.finding.stuck.is_empty() || !of.finding.missing.is_empty();
     let (mut hung, mut lagging, mut open) = (Vec::new(), Vec::new(), Vec::new());
@@ -98,8 +100,15 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     let by_process: BTreeSet<u32> = global.into_iter().flat_map(|group| group.members.keys()).copied().collect();
     let timed_out = records.rank_status.iter().filter(|status| status.has_timed_out);
     let timed_out: BTreeSet<u32> = timed_out.filter_map(|status| Some(status.rank?.0)).collect();
-    let failed = |status: &RankStatus| Some(FailedRank { rank: status.rank?.0, what: status.failure.clone()? });
-    let failed_ranks: Vec<FailedRank> = records.rank_status.iter().filter_map(failed).collect();
+    let awaited = |status: &RankStatus| {
+        let of = status.awaited.as_ref()?;
+        Some(AwaitedRank { rank: status.rank?.0, what: of.what.clone(), may_come: of.may_come })
+    };
+    let mut awaited_ranks: Vec<AwaitedRank> = records.rank_status.iter().filter_map(awaited).collect();
+    // Logs of several ranks may say it of one.
+    awaited_ranks.sort_by_key(|of| (of.rank, of.may_come));
+    awaited_ranks.dedup_by_key(|of| of.rank);
+    let in_vain: Vec<u32> = awaited_ranks.iter().filter(|of| !of.may_come).map(|of| of.rank).collect();
     let has_timed_out = !failed_ranks.is_empty()
         || records.operations.iter().any(|of| of.source == Source::WATCHDOG)
         || !timed_out.is_empty();
@@ -109,15 +118,15 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         still: None,
         still_ns: None,
         outcome: match () {
-            () if is_hung => Outcome::Hung,
-            () if !lagging.is_empty() || is_reported => Outcome::Lagging,
+            () if is_hung || !in_vain.is_empty() => Outcome::Hung,
+            () if !lagging.is_empty() || is_reported || !awaited_ranks.is_empty() => Outcome::Lagging,
             () if !open.is_empty() || !losses.is_empty() || !is_judged || standstill.is_some() => Outcome::Unclear,
             () if !unknown.is_empty() || !differing.is_empty() || has_timed_out => Outcome::Unclear,
             () if sees_nothing || group_count == 0 => Outcome::NothingSeen,
             () if is_warned => Outcome::Unclear,
             () => Outcome::Clear,
         },
-        culprits: in_groups(&culprits),
+        culprits: if is_hung { in_groups(&culprits) } else { in_vain },
         circle: in_groups(&circle),
         circle_processes: circle_processes.collect(),
         hung: hung.into_iter().map(|(_, group, _)| group).collect(),
@@ -141,6 +150,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         group_count,
         sources: titles.into_iter().collect(),
         failed_ranks,
+        awaited_ranks,
         timed_out_ranks: timed_out.iter().copied().collect(),
         losses,
         failed_calls,
@@ -186,8 +196,9 @@ fn unseen<'a>(used: impl Iterator<Item = &'a Part<'a>>, groups: &RecordedGroups)
 }
 
 /// The ranks at fault, and the ranks in a circle. Who waits in any group is at fault in none, also where it waits for ranks without records: if all
-/// waiting ends at such ranks, the hang begins there.
-fn ends(all: &[Part<'_>], groups: &RecordedGroups) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
+/// waiting ends at such ranks, the hang begins there. Where nothing else shows one, it begins at a rank that failed before it left any records of what others
+/// wait in.
+fn ends(all: &[Part<'_>], groups: &RecordedGroups, failed: &[FailedRank]) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
     let mut graph = Graph::default();
     let (mut proved, mut silent): (BTreeSet<Rank>, BTreeSet<Rank>) = Default::default();
     for part in all {
@@ -200,7 +211,10 @@ fn ends(all: &[Part<'_>], groups: &RecordedGroups) -> (BTreeSet<Rank>, BTreeSet<
         proved.extend(part.all(&finding.proved));
     }
     if all.iter().all(|part| part.finding.outcome != Some(Outcome::Hung)) {
-        return (BTreeSet::new(), BTreeSet::new());
+        let waits = all.iter().filter(|part| part.group.is_global && !part.finding.waiting.is_empty());
+        let unknown: BTreeSet<u32> = waits.flat_map(|part| without_records(part.group, groups)).collect();
+        let failed = failed.iter().filter(|of| unknown.contains(&of.rank)).map(|of| (None, of.rank));
+        return (failed.collect(), BTreeSet::new());
     }
     // Ranks that wait for each other do so whatever others did.
     let circles = graph.ends().circles;

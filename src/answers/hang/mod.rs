@@ -149,6 +149,8 @@ pub struct HangReport {
     pub sources: Vec<&'static str>,
     /// The ranks that failed otherwise than by a timeout, as the log says so: others may wait for them.
     pub failed_ranks: Vec<FailedRank>,
+    /// The ranks that others wait for, as the log says so itself.
+    pub awaited_ranks: Vec<AwaitedRank>,
     /// The ranks of which a collective timed out, so that the job does not run.
     #[serde(skip)]
     pub timed_out_ranks: Vec<u32>,
@@ -166,6 +168,18 @@ pub struct FailedRank {
     pub rank: u32,
     /// What the log says: an error or a signal.
     pub what: String,
+}
+
+/// A rank that others wait for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AwaitedRank {
+    /// The rank.
+    pub rank: u32,
+    /// What it did not do.
+    pub what: String,
+    /// Whether the others go on waiting, so that it may come.
+    pub may_come: bool,
 }
 
 /// A group in which ranks wait for others, or have done less than others.
@@ -377,7 +391,8 @@ impl HangReport {
         let has_nothing = self.losses.is_empty()
             && self.failed_calls.is_empty()
             && self.timed_out_ranks.is_empty()
-            && self.failed_ranks.is_empty();
+            && self.failed_ranks.is_empty()
+            && self.awaited_ranks.is_empty();
         self.group_count == 0 && has_nothing && !has_processes
     }
 }

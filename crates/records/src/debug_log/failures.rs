@@ -38,9 +38,15 @@ const FOLLOWS: [&str; 11] = [
 ];
 
 /// What torchrun's block begins with, and what a line of a failure has.
-static WORDS: LazyLock<[Finder<'static>; 5]> = LazyLock::new(|| {
-    let words =
-        ["Root Cause (first observed failure):", "Error: ", "Cuda failure ", "CUDA error: ", "watchdog got stuck for "];
+static WORDS: LazyLock<[Finder<'static>; 6]> = LazyLock::new(|| {
+    let words = [
+        "Root Cause (first observed failure):",
+        "Error: ",
+        "Cuda failure ",
+        "CUDA error: ",
+        "watchdog got stuck for ",
+        "Heartbeat monitor timed out",
+    ];
     words.map(Finder::new)
 });
 
@@ -139,10 +145,10 @@ fn time_of_block(text: &str) -> Option<Ns> {
 }
 
 fn failure(text: &str) -> Option<Failure> {
-    let is_stuck = text.find("watchdog got stuck for ");
+    let is_stuck = text.find("watchdog got stuck for ").or_else(|| text.find("Heartbeat monitor timed out"));
     let (what, rank) = match (text.split_once("terminated with exception: "), is_stuck) {
         (Some((_, what)), _) if what.starts_with("CUDA error: ") => (what, whose(text)?.rank?),
-        (_, Some(at)) => (text[at..].split(" without").next()?, whose(text)?.rank?),
+        (_, Some(at)) => (text[at..].split('!').next()?.split(" without").next()?, whose(text)?.rank?),
         _ if FOLLOWS.iter().any(|word| text.contains(word)) => return None,
         _ => {
             let (rank, what) = number_after(text, "[rank")?;

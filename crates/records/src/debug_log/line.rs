@@ -104,6 +104,9 @@ pub(super) enum Found<'a> {
 /// Looked for in every line: it is built once.
 static NAME_IN_LINE: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(NAME_OF_NCCL));
 
+/// What is in each sentence that names ranks, but in the lines of lists that follow one: `Rank 1`, `ranks`.
+pub(super) static RANK: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("ank"));
+
 /// Where the text before NCCL's mark ends, and what follows the name.
 fn mark(line: &[u8]) -> Option<(Option<usize>, &[u8])> {
     let mut rest = &[][..];

@@ -5,12 +5,13 @@
 //! Its `commId` is a hash of the unique id, as Megatrace has it, and not the `commHash` of NCCL's plugins. Children of another
 //! communicator have none: they are named after that one. Times are in seconds at most, in an unknown time zone: none is used.
 //!
-//! A job's log has more than that: NCCL's warnings (`warnings`), what PyTorch's watchdog prints (`watchdog`), which ranks failed (`failures`), and RAS's answers
-//! (`ras_text`).
+//! A job's log has more than that: NCCL's warnings (`warnings`), what PyTorch's watchdog prints (`watchdog`), which ranks failed (`failures`) or are awaited
+//! (`sentences`), and RAS's answers (`ras_text`).
 
 mod failures;
 mod line;
 pub(super) mod making;
+mod sentences;
 mod warnings;
 mod watchdog;
 
@@ -23,8 +24,10 @@ use foldhash::fast::RandomState;
 
 use self::failures::Failures;
 use self::line::{Call, Found, Line, Message, Origin, Piece};
+use self::sentences::Sentences;
 use self::warnings::Warnings;
 use self::watchdog::Watchdog;
+use super::file::RecordFile;
 use super::lines;
 use super::ras_text::Answers;
 use super::reader::{Keep, Reader, Reading};
@@ -70,6 +73,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     let Reading { bytes, file, records, keep, .. } = reading;
     let mut log = Log { keep: *keep, ..Log::default() };
     let (mut warnings, mut watchdog, mut failures) = (Warnings::default(), Watchdog::default(), Failures::default());
+    let mut sentences = Sentences::default();
     let (mut answers, mut end_of_text) = (Answers::default(), 0);
     let too_long = lines::for_each(*bytes, |text, mut offset| {
         let mut rest = text;
@@ -81,7 +85,10 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
             match line::parse(text) {
                 None => {
                     answers.line(text, offset);
+                    // Of other devices than NVIDIA's it does not name NCCL.
+                    watchdog.line(text);
                     failures.line(text);
+                    sentences.line(text);
                     if log.piece(text) {
                         file.repair("calls whose lines are cut", Some(offset));
                     }
@@ -98,6 +105,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
                     answers.line(text, offset);
                     watchdog.line(text);
                     failures.line(text);
+                    sentences.line(text);
                 }
             }
             offset += text.len() as u64;
@@ -111,11 +119,11 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     // A job's log has what its ranks print, the watchdog's lines among them.
     file.source = match () {
         () if !log.is_empty() || warnings.lines > 0 => Some(Source::DEBUG_LOG),
-        () if watchdog.lines + failures.count() > 0 => Some(Source::WATCHDOG),
+        () if watchdog.lines + failures.count() + sentences.lines > 0 => Some(Source::WATCHDOG),
         () if !answers.is_empty() => Some(Source::RAS),
         () => file.source,
     };
-    file.records = log.calls + watchdog.lines + warnings.lines + failures.count();
+    file.records = log.calls + watchdog.lines + warnings.lines + failures.count() + sentences.lines;
     file.skip_several("warnings of NCCL beyond the first 1,000", warnings.left_out.0, warnings.left_out.1);
     if log.without_init > 0 {
         let n = log.without_init;
@@ -123,9 +131,10 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
             "{n} calls use communicators whose creation is not in the log: add INIT to NCCL_DEBUG_SUBSYS"
         ));
     }
-    log.finish(records);
+    log.finish(records, file);
     let run = watchdog.finish(records, file);
     failures.finish(&run, records);
+    sentences.finish(records);
     file.is_timeless = file.source == Some(Source::RAS);
     if !answers.is_empty() || file.is_timeless {
         answers.finish(end_of_text, records, file);
@@ -204,6 +213,9 @@ struct Log {
     calls: u64,
     without_init: u64,
     processes: Numbers<Vec<u8>>,
+    /// How many lines there were, and by process the GPU of its communicators with its first and last line.
+    lines: u64,
+    spans: HashMap<(u32, u32), (u64, u64), RandomState>,
     /// By process: the GPU of its first line, before it has a communicator.
     devices: HashMap<u32, u32, RandomState>,
     threads: Numbers<Vec<u8>>,
@@ -237,6 +249,10 @@ impl Log {
 
     fn line(&mut self, line: &Line<'_>) -> Taken {
         let process = self.process_of(line);
+        self.lines += 1;
+        if let (Some(device), Message::Init { .. } | Message::Call(_)) = (line.device, &line.message) {
+            self.spans.entry((process, device)).or_insert((self.lines, self.lines)).1 = self.lines;
+        }
         match &line.message {
             Message::Begins => drop(line.device.map(|device| self.devices.entry(process).or_insert(device))),
             Message::Call(call) => {
@@ -527,7 +543,33 @@ impl Log {
         }
     }
 
-    fn finish(mut self, records: &mut Records) {
+    /// By communicator: whether it is of an earlier run. All of its processes have ended before another one has the GPU.
+    fn are_earlier(&self) -> Vec<bool> {
+        let host = |process: u32| {
+            let name = self.processes.list.get(process as usize)?;
+            host_and_pid(&String::from_utf8_lossy(name)).0
+        };
+        let mut by_gpu: HashMap<(Option<String>, u32), u64> = HashMap::new();
+        for ((process, device), (first, _)) in &self.spans {
+            let latest = by_gpu.entry((host(*process), *device)).or_default();
+            *latest = (*first).max(*latest);
+        }
+        let has_ended = |comm: &Comm| {
+            let device = comm.device?;
+            let (_, last) = self.spans.get(&(comm.process, device))?;
+            Some(by_gpu.get(&(host(comm.process), device))? > last)
+        };
+        let name = |comm: &Comm| comm.made.as_ref().map(|made| (made.hash, made.name.clone()));
+        let mut all: HashMap<_, bool> = HashMap::new();
+        for comm in &self.comms {
+            *all.entry(name(comm)).or_insert(true) &= has_ended(comm) == Some(true);
+        }
+        self.comms.iter().map(|comm| comm.made.is_some() && all.get(&name(comm)) == Some(&true)).collect()
+    }
+
+    fn finish(mut self, records: &mut Records, file: &mut RecordFile) {
+        let are_earlier = self.are_earlier();
+        let is_earlier = |comm: u32| are_earlier.get(comm as usize) == Some(&true);
         let names = self.functions.list.iter();
         let functions: Vec<(Arc<str>, Option<Collective>)> =
             names.map(|name| records.collective(&String::from_utf8_lossy(name))).collect();
@@ -541,11 +583,19 @@ impl Log {
             // Who has one of the last calls may have called once more.
             let is_recent = comm.last < self.calls && comm.last + 2 * self.comms.len() as u64 >= self.calls;
             let is_cut = lost.is_some_and(|lost| comm.last <= lost || counts) || self.ends_early && is_recent;
-            comms.push(status(comm, is_cut, &self.processes, records));
+            let is_of_run = !is_earlier(at);
+            comms.push(is_of_run.then(|| status(comm, is_cut, &self.processes, records)).flatten());
         }
         self.without_communicators(records);
-        let mut counts: Vec<(Alike, u64)> = self.counts.drain().filter(|(_, count)| *count > 0).collect();
+        let (earlier, mut counts): (Vec<_>, Vec<(Alike, u64)>) =
+            self.counts.drain().filter(|(_, count)| *count > 0).partition(|(of, _)| is_earlier(of.comm));
         counts.sort_unstable();
+        if are_earlier.contains(&true) {
+            let calls: u64 = earlier.into_iter().map(|(_, count)| count).sum();
+            file.note(format!(
+                "{calls} calls are of earlier runs of the job, whose processes have ended, and are left out"
+            ));
+        }
         let operation = |of: &Alike, records: &mut Records| {
             let made = self.comms[of.comm as usize].made.as_ref();
             let (name, collective) = &functions[of.function as usize];
@@ -571,7 +621,8 @@ impl Log {
             let operation = operation(&alike, records);
             records.calls.push((operation, count));
         }
-        for Kept { call, op_count, root, stream } in self.comms.iter().flat_map(|comm| &comm.kept) {
+        let of_run = self.comms.iter().zip(&are_earlier).filter(|(_, is_earlier)| !**is_earlier);
+        for Kept { call, op_count, root, stream } in of_run.flat_map(|(comm, _)| &comm.kept) {
             let operation = operation(call, records);
             let has_peer = |of: &Collective| of.has_root() || matches!(of, Collective::Send | Collective::Recv);
             records.push(Operation {

@@ -5,7 +5,10 @@
 //! which operation a rank waits. `… last enqueued NCCL work: 811, last completed NCCL work: 807.` says how far it got (from 2.6 on without `NCCL`); ranks
 //! that did not time out print it when another asks for a dump, which they name. `[rank1]` is the rank of the job, and the rank in the brackets that within
 //! the process group. Older versions name no group in the first line, and the oldest in none. A job that is restarted goes on with the same log: its last run
-//! counts. Of jobs that run at once (engines of a server) the first counts.
+//! counts. Of jobs that run at once (engines of a server) the first counts. Libraries of other devices write the same with their names: `WorkHCCL(`.
+//!
+//! With `TORCH_NCCL_DESYNC_DEBUG=1` a report follows on how far all ranks of the group got: `[0] finished collective #3, but didn't join collective #4`,
+//! `#4 started ranks:`, `[1, 2] started ALLREDUCE`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +16,7 @@ use super::super::file::RecordFile;
 use super::super::runs::RESTART_OF_LOG;
 use super::super::tables::{RankStatus, Records};
 use super::super::text::contains;
+use super::line::RANK;
 use crate::operation::{Communicator, Operation, Source, State};
 use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::time::{Ns, Window};
@@ -95,17 +99,35 @@ pub(super) struct LastRun {
 pub(super) struct Watchdog {
     all: Vec<Line>,
     pub(super) lines: u64,
+    /// Who may report on all ranks next, and when; and the collective of which it lists the ranks.
+    reporter: Option<(Whose, Option<Ns>, Option<i64>)>,
+    reported: Vec<Line>,
 }
 
 impl Watchdog {
     pub(super) fn line(&mut self, line: &[u8]) {
-        let has_timeout = contains(line, "collective operation timeout: WorkNCCL(");
-        let has_reached = contains(line, "ast enqueued NCCL work: ") || contains(line, "last enqueued work: ");
-        if !(has_timeout || has_reached) || self.all.len() >= MOST {
+        if self.reporter.is_none() && RANK.find(line).is_none() {
+            return;
+        }
+        let line = line.trim_ascii_end();
+        let has_timeout = contains(line, "collective operation timeout: Work");
+        let has_reached = contains(line, "ast enqueued ");
+        // A report begins on the line after the name of its writer.
+        let is_head = line.ends_with(b"]") && contains(line, " Rank ");
+        let may_be_of_report = self.reporter.is_some()
+            && !(has_timeout || has_reached)
+            && ["ollective #", " ranks", "] started ", "] finished "].into_iter().any(|words| contains(line, words));
+        if !(has_timeout || has_reached || is_head || may_be_of_report) || self.all.len() >= MOST {
             return;
         }
         let text = String::from_utf8_lossy(&line[..line.len().min(LONGEST)]);
+        if may_be_of_report && self.report(&text) {
+            return;
+        }
         let Some(whose) = whose(&text) else { return };
+        if has_timeout || is_head {
+            self.reporter = Some((whose.clone(), time(&text), None));
+        }
         let (timeout, reached) = (timeout(&text), reached(&text));
         if timeout.is_some() || reached.is_some() {
             self.lines += 1;
@@ -113,6 +135,52 @@ impl Watchdog {
             let timed_out = timed_out(&text, whose.rank);
             self.all.push(Line { whose, prefix, timeout, reached, timed_out, time: time(&text) });
         }
+    }
+
+    /// Takes a line of the report on all ranks of a group; whether it is one.
+    fn report(&mut self, text: &str) -> bool {
+        let Some((of, time, listed)) = &mut self.reporter else { return false };
+        let number = |after: &str| text.split_once(after).and_then(|(_, rest)| Some(number_after(rest, "")?.0));
+        if text.ends_with(" started ranks:") || text.ends_with(" finished ranks:") {
+            *listed = number("#");
+            return true;
+        }
+        let Some((ranks, said)) = text.rsplit_once('[').and_then(|(_, rest)| rest.split_once("] ")) else {
+            return false;
+        };
+        let (done, begun) = match () {
+            () if said.starts_with("are the lagging ranks") => (None, None),
+            () if said.starts_with("finished collective #") => (number("finished collective #"), None),
+            () if said.starts_with("joined but didn't finish collective #") => (None, number("finish collective #")),
+            () if said.starts_with("finished ") => (*listed, None),
+            () if said.starts_with("started ") => (None, *listed),
+            () => return false,
+        };
+        let last = done.or(begun);
+        let name = said.strip_prefix("started ").map(|name| name.trim().to_ascii_lowercase());
+        // The writer shows whether a rank of the group is that of the job.
+        let is_whole = of.rank.is_none() || of.rank == of.place;
+        let ranks = ranks.split(", ").filter_map(|rank| rank.parse::<u32>().ok());
+        self.reported.extend(ranks.take(MOST.saturating_sub(self.reported.len())).map(|place| Line {
+            whose: Whose { rank: Some(place).filter(|_| is_whole), place: Some(place), group: of.group.clone() },
+            prefix: Box::default(),
+            timeout: name.clone().zip(begun).map(|(name, sequence)| Timeout {
+                sequence,
+                name,
+                in_elements: None,
+                out_elements: None,
+            }),
+            reached: Some(Reached {
+                at: begun,
+                enqueued: last,
+                completed: done.or(begun.map(|at| at - 1)),
+                is_cut: false,
+            }),
+            timed_out: None,
+            time: *time,
+        }));
+        self.lines += 1;
+        true
     }
 
     /// Leaves the lines of one job: of those that write the same ranks at once, as the engines of a server do, the one that timed out first. How many lines
@@ -230,8 +298,18 @@ impl Watchdog {
         let bases = self.bases();
         let mut timeouts: Vec<(Whose, Timeout)> = Vec::new();
         let mut all_reached: BTreeMap<Whose, Reached> = BTreeMap::new();
-        for Line { mut whose, timeout, reached, .. } in self.all {
+        // What a rank says itself comes first, and of reports the first.
+        let is_of_run = |of: &Line| !has_others && of.time.is_none_or(|time| Some(time) > ended);
+        let reported = self.reported.into_iter().filter(is_of_run).map(|of| (true, of));
+        for (is_of_other, line) in self.all.into_iter().map(|of| (false, of)).chain(reported) {
+            let Line { mut whose, timeout, reached, .. } = line;
             whose.group = whose.group.map(|group| group.from(&bases, whose.rank, whose.place));
+            if let Some(known) = all_reached.get(&whose).filter(|_| is_of_other) {
+                // The report may have the name of what it waits in.
+                let timeout = timeout.filter(|timeout| known.at == Some(timeout.sequence));
+                timeouts.extend(timeout.map(|timeout| (whose, timeout)));
+                continue;
+            }
             timeouts.extend(timeout.map(|timeout| (whose.clone(), timeout)));
             if let Some(reached) = reached {
                 let known = all_reached.entry(whose).or_insert(reached);
@@ -439,7 +517,8 @@ impl Group {
 }
 
 fn timeout(text: &str) -> Option<Timeout> {
-    let inner = text.split_once("WorkNCCL(")?.1;
+    // `WorkNCCL(`, `WorkHCCL(`
+    let inner = text.split_once("CL(")?.1;
     // Of what the text ends in, a part may be lost.
     let value = |key: &str| Some(inner.split_once(key)?.1.split_once([',', ')'])?.0.trim());
     let elements = |key: &str| value(key).and_then(|number| number.parse().ok());
@@ -452,19 +531,28 @@ fn timeout(text: &str) -> Option<Timeout> {
 }
 
 fn reached(text: &str) -> Option<Reached> {
-    let of = |keys: &[&str], end: &[char]| {
-        let (number, rest) = keys.iter().find_map(|key| number_after(text, key))?;
+    let of = |after: Option<&str>, end: &[char]| {
+        let (number, rest) = number_after(after?, "")?;
         // Where what follows it is lost, digits of it may be.
         Some(number).filter(|number| *number >= 0 && (end.is_empty() || rest.starts_with(end)))
     };
-    let enqueued = ["ast enqueued NCCL work: ", "last enqueued work: "];
-    let after = enqueued.iter().find_map(|key| text.split_once(key))?.1;
+    let enqueued = work(text, "ast enqueued ")?;
+    let at = work(text, "at ").or_else(|| text.split_once("at work sequence id: ").map(|(_, rest)| rest));
+    let (done, is_newer) = (work(text, "ast completed "), text.contains("last completed work: "));
     Some(Reached {
-        at: of(&["at work: ", "at NCCL work: ", "at work sequence id: "], &[',', ' ', '.']),
-        enqueued: of(&enqueued, &[',']),
+        at: of(at, &[',', ' ', '.']),
+        enqueued: of(Some(enqueued), &[',']),
         // The newer message ends with it.
-        completed: of(&["ast completed NCCL work: "], &['.']).or_else(|| of(&["last completed work: "], &[])),
-        is_cut: !after.contains(','),
+        completed: of(done, if is_newer { &[] } else { &['.'] }),
+        is_cut: !enqueued.contains(','),
+    })
+}
+
+/// What follows `last enqueued work: `, also with the name of a library: `last enqueued NCCL work: `.
+fn work<'t>(text: &'t str, before: &str) -> Option<&'t str> {
+    text.match_indices(before).find_map(|(at, _)| {
+        let (library, after) = text[at + before.len()..].split_once("work: ")?;
+        (!library.trim_end().contains(' ')).then_some(after)
     })
 }
 

@@ -6,7 +6,7 @@ use super::verdict::{notes, sentences};
 use super::words::{advice, capital, command, is_reported, operation, process, sentence, warned, whereabouts};
 use crate::answers::hang::{Evidence, EvidenceKind, HangReport, HungGroup, NcclWarning, Outcome};
 use crate::document::findings::{Document, Finding, FindingKind, Link, Place};
-use crate::document::format::{count, ranks};
+use crate::document::format::{count, ranks, visible};
 
 /// How many warnings of NCCL are findings.
 const WARNINGS: usize = 8;
@@ -18,7 +18,9 @@ pub(crate) fn document(report: &HangReport) -> Document {
     let title = match report.outcome {
         Outcome::Hung => "The job hangs",
         Outcome::Lagging
-            if report.processes.iter().all(|of| !of.made_less) && report.lagging.iter().all(is_reported) =>
+            if report.awaited_ranks.is_empty()
+                && report.processes.iter().all(|of| !of.made_less)
+                && report.lagging.iter().all(is_reported) =>
         {
             "A process is reported"
         }
@@ -101,11 +103,18 @@ fn reported(report: &HangReport) -> impl Iterator<Item = Finding> {
         advice: command(of).map(|command| format!("read the end of its log; if it still runs: {command}.")),
         ..Finding::default()
     });
+    let awaited = report.awaited_ranks.iter().take(WARNINGS).map(|of| Finding {
+        kind: if of.may_come { FindingKind::Lag } else { FindingKind::Hang },
+        place: Place { ranks: vec![of.rank], ..Place::default() },
+        cost: format!("rank {}", of.rank),
+        what: capital(&visible(&of.what)),
+        ..Finding::default()
+    });
     let warnings = report.warnings.iter().take(WARNINGS).map(|of| Finding {
         kind: FindingKind::Warned,
         cost: "NCCL warned".to_owned(),
         what: warned(of),
         ..Finding::default()
     });
-    processes.chain(warnings)
+    processes.chain(awaited).chain(warnings)
 }

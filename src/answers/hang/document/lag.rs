@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::verdict::by_log;
 use super::words;
 use super::words::{capital, has, is_aborted, sentence};
 use crate::answers::hang::{Evidence, EvidenceKind, HangReport, HungGroup};
@@ -49,6 +50,9 @@ fn reported(report: &HangReport) -> String {
 
 pub(crate) fn lagging(report: &HangReport) -> String {
     let group = report.lagging.first();
+    if let (None, [], Some(awaited)) = (group, &report.processes[..], by_log(report)) {
+        return format!("By the log, {awaited}. This alone does not show whether it is stuck or slow.");
+    }
     if group.is_none() {
         return reported(report);
     }

@@ -23,7 +23,7 @@ use crate::document::table::{Cell, Column, Table, name, words};
 
 pub(crate) use lag::lagging;
 pub use verdict::verdict;
-pub(crate) use verdict::{NOTHING, hung};
+pub(crate) use verdict::{NOTHING, failed, hung};
 pub(crate) use words::{difference, is_reported, operation, warned};
 
 /// Whether a job hangs, and how to show it.

@@ -61,8 +61,13 @@ pub(crate) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
         (_, Some(first)) => format!("{judged} {}", words::warned(first)),
         _ => judged,
     };
+    let judged = match by_log(report).filter(|_| !report.hung.is_empty() || !report.lagging.is_empty()) {
+        Some(awaited) => format!("{judged} By the log, {awaited}."),
+        None => judged,
+    };
+    let is_judged = report.group_count > 0 || !report.timed_out_ranks.is_empty() || !report.awaited_ranks.is_empty();
     let judged = match failed(report) {
-        Some(failed) if report.group_count == 0 && report.timed_out_ranks.is_empty() => failed,
+        Some(failed) if !is_judged => failed,
         Some(failed) => format!("{failed} {judged}"),
         None => judged,
     };
@@ -83,6 +88,11 @@ fn group_suffix(group: Option<&HungGroup>) -> String {
 }
 
 pub(crate) fn hung(report: &HangReport) -> String {
+    if let Some(awaited) = by_log(report).filter(|_| report.hung.is_empty()) {
+        let (who, it) = (ranks(&report.culprits), if report.culprits.len() == 1 { "it" } else { "they" });
+        let awaited = awaited.strip_prefix(&who).map_or(awaited.clone(), |did| format!("{it}{did}"));
+        return format!("The job hangs on {who}: by the log, {awaited}.");
+    }
     let tie = |group: &&HungGroup| group.evidence.iter().any(|of| of.kind.is_tie());
     let Some(culprits) = Some(&report.culprits).filter(|culprits| !culprits.is_empty()) else {
         if let Some(group) = report.hung.iter().find(tie) {
@@ -254,15 +264,30 @@ fn standstill(report: &HangReport) -> String {
     )
 }
 
-/// `The log says of rank 2: torch.OutOfMemoryError: CUDA out of memory.` Ranks of which it says the same are named together.
-fn failed(report: &HangReport) -> Option<String> {
+/// What the log says of ranks that others wait for: `ranks 4-7 did not reach …`. Ranks of which it says the same are named together.
+pub(crate) fn by_log(report: &HangReport) -> Option<String> {
+    let alike = alike(report.awaited_ranks.iter().map(|of| (of.rank, of.what.as_str())));
+    let several = alike.len().saturating_sub(GROUPS);
+    let each = alike.iter().take(GROUPS).map(|(what, all)| format!("{} {}", ranks(all), visible(what)));
+    let more = (several > 0).then(|| format!("and {several} more"));
+    (!alike.is_empty()).then(|| each.chain(more).collect::<Vec<_>>().join("; "))
+}
+
+/// What is said of which ranks.
+fn alike<'r>(each: impl Iterator<Item = (u32, &'r str)>) -> Vec<(&'r str, Vec<u32>)> {
     let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
-    for of in &report.failed_ranks {
-        match alike.iter_mut().find(|(what, _)| *what == of.what) {
-            Some((_, all)) => all.push(of.rank),
-            None => alike.push((&of.what, vec![of.rank])),
+    for (rank, what) in each {
+        match alike.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, all)) => all.push(rank),
+            None => alike.push((what, vec![rank])),
         }
     }
+    alike
+}
+
+/// `The log says of rank 2: torch.OutOfMemoryError: CUDA out of memory.` Ranks of which it says the same are named together.
+pub(crate) fn failed(report: &HangReport) -> Option<String> {
+    let alike = alike(report.failed_ranks.iter().map(|of| (of.rank, of.what.as_str())));
     let several = alike.len().saturating_sub(GROUPS);
     let each =
         alike.iter().take(GROUPS).map(|(what, all)| format!("The log says of {}: {}.", ranks(all), visible(what)));

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) use lacks::remarks;
 
 use super::RecordsReport;
-use crate::answers::hang::document::{NOTHING, difference, hung, is_reported, lagging, operation, warned};
+use crate::answers::hang::document::{NOTHING, difference, failed, hung, is_reported, lagging, operation, warned};
 use crate::answers::hang::{EvidenceKind, HangReport, HungGroup, NcclWarning, OpenGroup, Outcome, hang, merged};
 use crate::answers::recording;
 use crate::answers::recording::{Loss, words};
@@ -72,7 +72,9 @@ fn hangs(records: &Records, report: &HangReport) -> Vec<Finding> {
         problem(FindingKind::Hang, "Calls differ", what, group.odd_ranks.clone(), Some(advice))
     };
     let mut found: Vec<Finding> = differing.take(DIFFERING).map(differs).collect();
-    let has_timed_out = records.operations.iter().any(|of| of.source == Source::WATCHDOG);
+    let has_timed_out =
+        !report.timed_out_ranks.is_empty() || records.operations.iter().any(|of| of.source == Source::WATCHDOG);
+    let is_said = !report.awaited_ranks.is_empty() || !report.failed_ranks.is_empty();
     let is_reported_alone =
         report.lagging.is_empty() && report.processes.iter().any(|of| of.group.is_none() && !of.made_less);
     let what = match (report.outcome, &report.culprits[..]) {
@@ -83,6 +85,7 @@ fn hangs(records: &Records, report: &HangReport) -> Vec<Finding> {
         (Outcome::Lagging, []) if is_reported_alone || report.lagging.first().is_some_and(is_reported) => {
             Some(lagging(report))
         }
+        (Outcome::Lagging, []) if report.lagging.is_empty() && is_said => Some(lagging(report)),
         (Outcome::Lagging, []) if !report.lagging.is_empty() => {
             Some("Ranks have done less than others of their group.".to_owned())
         }
@@ -95,7 +98,10 @@ fn hangs(records: &Records, report: &HangReport) -> Vec<Finding> {
         }
         None => "A collective timed out.".to_owned(),
     });
-    let is_looked_for = has_timed_out || is_reported_alone || records.files.iter().any(is_made_for_that);
+    // A mismatch that ranks print is no timeout.
+    let timed_out = timed_out.filter(|_| what.is_none() || !report.timed_out_ranks.is_empty());
+    let what = if what.is_none() { failed(report) } else { what };
+    let is_looked_for = has_timed_out || is_said || is_reported_alone || records.files.iter().any(is_made_for_that);
     let advice = "ask `nccl-stacks hang` with the same files: it says in which call, and why.";
     let what: Vec<String> = timed_out.into_iter().chain(what.filter(|_| is_looked_for)).collect();
     if !what.is_empty() {
