@@ -243,3 +243,20 @@ fn a_log_of_a_restarted_job_has_several_timeouts() {
         assert!(said.contains("There are 2 runs. This is run 2, the newest"), "{said}");
     }
 }
+
+/// Two jobs at once have the same ranks and groups. One log may be there twice, in part.
+#[test]
+fn logs_that_say_in_two_ways_where_a_rank_has_stopped_are_of_two_jobs() {
+    let job =
+        |late: u32, at: i64| (0..4).map(|rank| watchdog(rank, "626 06:24:44.9", at, rank != late)).collect::<String>();
+    let part = job(2, 500).lines().take(3).map(|line| format!("{line}\n")).collect::<String>();
+    for (other, are_two) in [(job(1, 700), true), (part, false), (job(2, 500) + "the end\n", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.log"), job(2, 500)).unwrap();
+        std::fs::write(folder.path().join("b.log"), &other).unwrap();
+        let (text, said) = hang(folder.path());
+        assert_eq!(said.contains("There are 2 runs at the same time"), are_two, "{other}{said}{text}");
+        let late = if text.contains("700") { 1 } else { 2 };
+        assert!(text.starts_with(&format!("The job hangs on rank {late}: it did not enqueue")), "{text}");
+    }
+}

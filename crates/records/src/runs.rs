@@ -2,7 +2,7 @@
 //!
 //! A job that is restarted leaves the records of each attempt, in folders of their own or beside each other, and two jobs may have one folder. Taken for one
 //! job, the records of both say nothing that is true. Two files are of two runs if they are of one rank and cannot be of one process: their processes or
-//! communicators differ, or one operation of both has two times. All other files belong to the run with which they share communicators or a folder, or else to
+//! communicators differ, one operation of both has two times, or they say in two ways where it has stopped. All other files belong to the run with which they share communicators or a folder, or else to
 //! the one that is nearest in time. Sources that know no rank of the job have two runs where a place of a communicator is taken twice, by other processes at
 //! another time.
 
@@ -13,6 +13,7 @@ use foldhash::fast::RandomState;
 use super::file::RecordFile;
 use super::tables::Records;
 use crate::operation::{Operation, Source, State};
+use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::time::{Ns, Window};
 
 /// So many operations of a file are compared with those of another, the last ones.
@@ -69,6 +70,8 @@ struct Facts<'r> {
     span: Option<Window>,
     /// Whether that is on a clock of a time zone that is not known.
     is_local_time: bool,
+    /// Where a rank of a group has stopped, as the watchdog says: what it waits in, and the last that it completed.
+    stopped: BTreeMap<(u32, Name<'r>, bool), BTreeSet<i64>>,
     /// When operations were enqueued, of a rank of which there are several files.
     times: HashMap<Numbered<'r>, Ns, RandomState>,
 }
@@ -79,9 +82,20 @@ type Numbered<'r> = (Name<'r>, Option<&'r str>, Option<u64>, i64);
 impl<'r> Facts<'r> {
     fn none(records: &'r Records) -> Self {
         let span = records.files.first().and_then(|file| file.said);
-        let (ranks, hashes, named, places, processes) = Default::default();
+        let (ranks, hashes, named, places, processes, stopped) = Default::default();
         let is_local_time = span.is_some();
-        Facts { records, ranks, hashes, named, places, processes, span, is_local_time, times: HashMap::default() }
+        Facts {
+            records,
+            ranks,
+            hashes,
+            named,
+            places,
+            processes,
+            span,
+            is_local_time,
+            stopped,
+            times: HashMap::default(),
+        }
     }
 
     fn of(records: &'r Records) -> Self {
@@ -104,9 +118,14 @@ impl<'r> Facts<'r> {
                 last = rank;
             }
             time_of(operation).into_iter().for_each(|time| facts.add_time(time));
+            let of = (operation.source, operation.rank, operation.communicator);
+            facts.stops(of, operation.sequence, true);
         }
-        for status in &records.rank_status {
+        // What others say of the end of a rank is of no file of its own.
+        for status in records.rank_status.iter().filter(|status| !status.is_end()) {
             facts.ranks.extend(status.rank.map(|rank| (status.source, rank.0)));
+            let of = (status.source, status.rank, status.communicator);
+            facts.stops(of, status.last_completed.filter(|_| !status.is_cut), false);
             facts.processes.extend(status.host.clone().zip(status.pid));
             let size = status.communicator.and_then(|at| records.communicators[at].size);
             if let (None, Some(size), Some(place)) = (status.rank, size, status.place) {
@@ -121,6 +140,12 @@ impl<'r> Facts<'r> {
         let written = records.files.first().and_then(|file| file.written);
         facts.span = facts.span.or(written);
         facts
+    }
+
+    fn stops(&mut self, of: (Source, Option<RankId>, Option<usize>), at: Option<i64>, waits: bool) {
+        if let ((Source::WATCHDOG, Some(rank), Some(communicator)), Some(at)) = (of, at) {
+            self.stopped.entry((rank.0, name(self.records, communicator), waits)).or_default().insert(at);
+        }
     }
 
     fn add_time(&mut self, time: Ns) {
@@ -159,6 +184,10 @@ impl<'r> Facts<'r> {
         let text = |of: &Facts<'_>| of.records.files.first().map(|file| (file.bytes, file.checksum));
         if text(self).is_some() && text(self) == text(other) {
             return true;
+        }
+        // A log that is there twice says the same of a rank in both.
+        if self.stopped.iter().any(|(of, at)| other.stopped.get(of).is_some_and(|other| other.is_disjoint(at))) {
+            return false;
         }
         let mut common = self.times.iter().filter_map(|(key, time)| Some(other.times.get(key)? == time));
         if let Some(first) = common.next() {
