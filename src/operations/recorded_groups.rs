@@ -172,6 +172,16 @@ impl RecordedGroups {
                 group.name.group += &format!(" ({backend})");
             }
         }
+        // The watchdog has less of a group than the dumps of its ranks.
+        let of_dumps: BTreeMap<String, BTreeSet<u32>> = all
+            .iter()
+            .filter(|group| group.source == Source::FLIGHT_RECORDER)
+            .map(|group| (group.name.group.clone(), group.members.keys().copied().collect()))
+            .collect();
+        all.retain(|group| {
+            let known = of_dumps.get(&group.name.group).filter(|_| group.source == Source::WATCHDOG);
+            known.is_none_or(|known| !group.members.keys().all(|rank| known.contains(rank)))
+        });
         for member in all.iter_mut().flat_map(|group| group.members.values_mut()) {
             member.collectives.sort_by_key(|at| records.operations[*at].sequence);
         }

@@ -437,3 +437,35 @@ fn pipes_in_a_folder_are_not_opened() {
     };
     assert_eq!(status.code(), Some(0));
 }
+
+/// A job leaves dumps and a log of one group. Only a rank without a dump is in the log alone.
+#[test]
+fn a_group_of_dumps_is_not_listed_once_more_for_the_log() {
+    let head = |rank: u32| {
+        format!("[rank{rank}]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {rank}]")
+    };
+    let line = |rank: u32| {
+        let done = if rank == 2 { 6 } else { 7 };
+        let last = if rank == 2 { 6 } else { 8 };
+        format!(
+            "{} Timeout at NCCL work: {last}, last enqueued NCCL work: {last}, last completed NCCL work: {done}.\n",
+            head(rank)
+        )
+    };
+    let log: String = [0, 1, 3].map(line).concat();
+    let operations = |rank: u32| -> &[Op] {
+        match rank {
+            2 => &[("0", "all_reduce", 7, "completed")],
+            _ => &[("0", "all_reduce", 7, "completed"), ("0", "all_reduce", 8, "started")],
+        }
+    };
+    for (dumped, groups) in [(&[0, 1, 2, 3][..], 1), (&[2, 3], 2)] {
+        let dumps = dumped.iter().map(|rank| (*rank, dump(*rank, operations(*rank)).to_string()));
+        let names = ["a", "b", "c", "d"];
+        let mut files: Vec<(&str, String)> = dumps.map(|(rank, text)| (names[rank as usize], text)).collect();
+        files.push(("x.log", log.clone()));
+        let report = judged(&files);
+        let listed = report.hung.len() + report.open.len();
+        assert_eq!((listed, &report.culprits[..]), (groups, &[2][..]), "{report:?}");
+    }
+}
