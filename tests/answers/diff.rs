@@ -697,3 +697,33 @@ fn step_of(rank: u32, length: u32, dur: u32) -> (tempfile::TempDir, String) {
         format!(r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"traceEvents":[{}]}}"#, events.join(","));
     scratch("trace.json", text.as_bytes())
 }
+
+/// Of stacks with and without Python functions nothing is new: operators and calls are compared.
+#[test]
+fn stacks_are_compared_without_python_where_one_trace_has_none() {
+    let operators = |has_python: bool, dur: u32| {
+        let launches = [1_u32, 2].map(|id| {
+            let [function, call, kernel] = launch(id, "model.py(10): mlp", ALL_REDUCE, id * 1000, dur, 20);
+            let operator = slice("cpu_op", if id == 1 { "c10d::one" } else { "c10d::two" }, (1, 1), id * 100 + 5, 50);
+            let all = [Some(function).filter(|_| has_python), Some(operator), Some(call), Some(kernel)];
+            all.into_iter().flatten().collect::<Vec<String>>()
+        });
+        trace_of(&launches.iter().flatten().map(String::as_str).collect::<Vec<_>>())
+    };
+    let ((_w, with), (_o, without), (_s, slower)) = (operators(true, 40), operators(false, 40), operators(true, 50));
+    for (before, after, changed) in [(&with, &without, 0), (&without, &slower, 2)] {
+        let found = diff_json(&[before, after]);
+        assert_eq!(
+            (&found["new"], &found["vanished"], &found["changed"]),
+            (&json!(0), &json!(0), &json!(changed)),
+            "{found}"
+        );
+        assert_eq!(found["without_python"], json!(without));
+        has(
+            &stdout(&run(&["diff", before, after])),
+            "has no Python functions, and the other trace has: stacks are compared by operators",
+        );
+    }
+    let alike = diff_json(&[&with, &slower]);
+    assert_eq!((&alike["without_python"], &alike["changed"]), (&Value::Null, &json!(2)));
+}

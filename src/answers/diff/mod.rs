@@ -4,7 +4,7 @@
 //!
 //! Groups by other keys are compared as stacks whose frames are the values of the keys.
 //!
-//! Stacks are matched by their frames without line numbers: another version of a program has the same functions in the same files, on other lines.
+//! Where one trace alone has Python functions, stacks are compared without these. Stacks are matched by their frames without line numbers: another version of a program has the same functions in the same files, on other lines.
 
 pub mod delta;
 pub mod document;
@@ -23,6 +23,7 @@ use super::stacks::launching_steps::LaunchingSteps;
 use super::stacks::origin::Frames;
 use super::stacks::summary::Summary;
 use crate::attribution::stack_key::StackKey;
+use crate::names::frames::is_python;
 use crate::time::Ns;
 
 /// Windows whose lengths differ by more than this factor hardly cover the same work.
@@ -160,6 +161,8 @@ pub struct Diff {
     pub not_per_step: Option<NotPerStep>,
     /// The keys that kernels are grouped by; empty for stacks. The frames of a group are the values of its keys, outermost first.
     pub grouped_by: Vec<String>,
+    /// The trace without Python functions, where the other one has them: stacks are compared without these.
+    pub without_python: Option<String>,
     /// The number of stacks that only the second trace has.
     pub new: u64,
     /// The number of stacks that only the first trace has.
@@ -182,8 +185,19 @@ impl Diff {
     pub fn new(before: (&str, StackReport), after: (&str, StackReport), per: Per) -> Diff {
         let mut changes: BTreeMap<StackKey, Change> = BTreeMap::new();
         let grouped_by = after.1.grouped.grouped_by.clone();
-        let (mut before, left) = side(before);
-        let (mut after, right) = side(after);
+        let (mut before, mut left) = side(before);
+        let (mut after, mut right) = side(after);
+        let has_python =
+            [&left, &right].map(|stacks| stacks.iter().any(|stack| paths(&stack.key).any(|of| is_python(of))));
+        let without_python = match has_python {
+            _ if !grouped_by.is_empty() || left.is_empty() || right.is_empty() => None,
+            [true, false] => Some(after.trace.clone()),
+            [false, true] => Some(before.trace.clone()),
+            _ => None,
+        };
+        if without_python.is_some() {
+            left.iter_mut().chain(&mut right).for_each(remove_python);
+        }
         let (per, not_per_step) = per.fitting([&before, &after].map(|side| (&side.steps, side.calls())));
         before.divide(per);
         after.divide(per);
@@ -226,6 +240,7 @@ impl Diff {
             per,
             not_per_step,
             grouped_by,
+            without_python,
             new,
             vanished,
             unchanged,
@@ -323,6 +338,20 @@ fn as_stack(group: GroupedKernels) -> Stack {
         recorded: group.recorded,
         ..Stack::default()
     }
+}
+
+/// All frames of a stack.
+fn paths(key: &StackKey) -> impl Iterator<Item = &String> {
+    let others = [&key.captured, &key.forward].into_iter().flatten().flat_map(|path| &path.frames);
+    key.frames.iter().chain(others)
+}
+
+fn remove_python(stack: &mut Stack) {
+    let key = &mut stack.key;
+    let others = [&mut key.captured, &mut key.forward].into_iter().flatten().map(|path| &mut path.frames);
+    let frames = others.chain([&mut key.frames, &mut stack.telling]);
+    frames.for_each(|frames| frames.retain(|frame| !is_python(frame)));
+    stack.headline = stack.headline.take().filter(|headline| !is_python(headline));
 }
 
 /// A side that is not divided yet.

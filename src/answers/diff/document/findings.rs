@@ -9,7 +9,9 @@ use crate::answers::diff::delta::{Delta, Measured, Per, change, growth, value};
 use crate::answers::diff::{Change, Diff, Side};
 use crate::answers::stacks::origin::Names;
 use crate::document::findings::{Document, Finding, FindingKind, Link, Place};
-use crate::document::format::{count, duration, percent, percent_or_unknown, shell_word, shorten_middle, sign};
+use crate::document::format::{
+    count, duration, percent, percent_or_unknown, shell_word, shorten_middle, sign, visible,
+};
 use crate::time::Ns;
 
 /// The smallest change that is a finding, as a share of the exposed time, and of the change of all that was measured.
@@ -72,7 +74,13 @@ fn not_alike(diff: &Diff) -> Vec<String> {
         .map(|differ| format!("The sides are of other ranks: {differ}."));
     let steps = other_steps([&diff.before.steps, &diff.after.steps]).filter(|_| diff.per == Per::Step);
     let steps = steps.map(|differ| format!("The work may have changed: {differ}."));
-    ranks.into_iter().chain(steps).collect()
+    let python = diff.without_python.as_ref().map(|trace| {
+        format!(
+            "{} has no Python functions, and the other trace has: stacks are compared by operators and calls alone. Record both with with_stack=True to compare code.",
+            visible(trace)
+        )
+    });
+    ranks.into_iter().chain(steps).chain(python).collect()
 }
 
 fn kind(diff: &Diff) -> &'static str {
