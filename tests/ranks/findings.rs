@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::job::{How, Job, Late, When};
 use crate::ranks::inputs::{Files, small};
+use crate::support::events::{kernel, slice, tied};
 use crate::support::program::{has, json_of, number, run, stdout, testdata, verdict_of};
 
 fn answer(traces: &str) -> Value {
@@ -127,6 +128,37 @@ fn the_rule_of_a_finding_reruns_it() {
     let [said, saved] = [&finding["cost_ns"], &rerun["answers"][0]["saves_ns"]].map(|ns| ns.as_i64().unwrap());
     // The finding is a mean over peers that are drawn at random.
     assert!((said - saved).abs() * 20 <= saved, "{said} {saved}");
+}
+
+/// All ranks of a broadcast wait for its root alone. Where that is unknown, reruns let all wait for all, and say so.
+#[test]
+fn a_root_that_is_unknown_is_said_with_reruns() {
+    let trace = |rank: u32, name: &str, root: &str| {
+        let record = format!(
+            r#""Collective name":"{name}","In msg nelems":1024,"Out msg nelems":1024,"dtype":"BFloat16","Group size":2,"Process Group Name":"1","Process Group Ranks":"[0, 1]"{root}"#
+        );
+        let events = (1..=4).flat_map(|id| {
+            let start = 1000 * id + 30 * rank;
+            let of_record =
+                slice("cpu_op", "record_param_comms", (1, 1), start, 20) + &format!(r#","args":{{{record}}}"#);
+            let kernel = kernel("ncclDevKernel_Broadcast_RING_LL(x)", (0, 20), start + 100, 60 - 30 * rank, id);
+            [of_record, tied("cuda_runtime", "cudaLaunchKernel", (1, 1), start + 5, 5, id), kernel]
+        });
+        let events: Vec<String> = events.map(|event| format!("{{{event}}}")).collect();
+        format!(r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"traceEvents":[{}]}}"#, events.join(","))
+    };
+    for (name, root, is_said) in
+        [("broadcast", "", true), ("broadcast", r#","Rank":0"#, false), ("allreduce", "", false)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in 0..2 {
+            std::fs::write(folder.path().join(format!("rank{rank}.json")), trace(rank, name, root)).unwrap();
+        }
+        let text = stdout(&run(&["what-if", "--quiet", "--if", "all begin together", folder.path().to_str().unwrap()]));
+        let said =
+            "The root of 4 collectives is unknown, or not here: in reruns all ranks of these wait for each other.";
+        assert_eq!(text.contains(said), is_said, "{name} {root}: {text}");
+    }
 }
 
 /// A step's length is that of its annotation, and what ran in all steps is what the trace has, since one stream runs everything.

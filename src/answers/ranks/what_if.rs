@@ -9,6 +9,7 @@ use super::data::{Compared, RankReport, StackWaits};
 use super::reduction::MOST_RANKS;
 use crate::attribution::selection::Pattern;
 use crate::names::kernels::kernel_beginning;
+use crate::operations::rows::Tie;
 use crate::replay::job::{Role, Times};
 use crate::replay::peers::Part;
 use crate::replay::question::Question;
@@ -63,6 +64,8 @@ pub struct WhatIf {
     pub error: Option<RerunError>,
     /// Ranks that are not here, so that all savings are at most what is said.
     pub missing_ranks: Vec<u32>,
+    /// How many collectives have a root that is unknown, or not here.
+    pub without_root: u64,
     /// By rule, those that save most first; with several rules, the first is all of them together.
     pub answers: Vec<RuleAnswer>,
     /// How many rules were tried, if none was given, and save no more than the error.
@@ -234,7 +237,9 @@ impl Asked<'_> {
         let ranks = if matches!(also, Also::Nothing) { Vec::new() } else { self.rerun(&self.times(shown)) };
         let report = self.report.clone();
         let missing_ranks = report.absent.iter().flat_map(|absent| absent.ranks.iter().copied()).collect();
-        Ok(WhatIf { length_ns: length, steps, error, missing_ranks, answers, below_error, report, ranks })
+        let collectives = self.compared.matches.groups.iter().flat_map(|group| &group.collectives);
+        let without_root = collectives.filter(|of| of.tie == Tie::Rooted && of.root.is_none()).count() as u64;
+        Ok(WhatIf { length_ns: length, steps, error, missing_ranks, without_root, answers, below_error, report, ranks })
     }
 
     /// The recording beside a rerun.

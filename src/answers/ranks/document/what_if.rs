@@ -115,11 +115,17 @@ impl Answer for WhatIfAnswer<'_> {
         };
         let below = (of.below_error > 0)
             .then(|| format!("{} more rules were tried; they save no more than the error.", count(of.below_error)));
+        let without_root = (of.without_root > 0).then(|| {
+            format!(
+                "The root of {} collectives is unknown, or not here: in reruns all ranks of these wait for each other.",
+                count(of.without_root)
+            )
+        });
         Document {
             title: "What if".to_owned(),
             damage: damaged(&of.report),
             verdict: std::iter::once(whole).chain(most).chain([trust]).collect(),
-            notes: below.into_iter().collect(),
+            notes: below.into_iter().chain(without_root).collect(),
             ..Document::default()
         }
     }
