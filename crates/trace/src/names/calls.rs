@@ -74,10 +74,13 @@ pub fn records_event(name: &str) -> bool {
     name.contains("EventRecord")
 }
 
-/// Whether a function waits for other threads of its process, by its name: PyTorch's backward pass, which runs on threads of its own, and the
-/// waiting functions of Python's and the system's libraries.
+/// Whether a function waits for other threads of its process or for other processes, by its name: PyTorch's backward pass, which runs on threads of its own, the
+/// waiting functions of Python's and the system's libraries, and what takes from a queue or a store. Operators compute (`aten::index_select`).
 pub fn waits_for_thread(name: &str) -> bool {
-    ["run_backward", "acquire", "select", "poll", "recv", "wait"].iter().any(|word| name.contains(word))
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let gets = name.ends_with(": get") || has(&["method get of ", "method 'get' of "]);
+    let waits = has(&["run_backward", "acquire", "select", "poll", "recv", "wait", "futex"]);
+    !name.starts_with("aten::") && (waits || gets && has(&["queue", "Queue", "Store"]))
 }
 
 /// Whether a function waits for a collective, by its name: `Work.wait` of `torch.distributed`, as Python's profiler names a method of a C++ class.
@@ -97,6 +100,11 @@ mod tests {
             "<built-in method acquire of _thread.lock object at 0x7f>",
             "threading.py(323): wait",
             "<built-in method poll of select.epoll object at 0x7f>",
+            "queue.py(154): get",
+            "multiprocessing/queues.py(90): get",
+            "<built-in method get of _queue.SimpleQueue object at 0x7f>",
+            "<built-in method get of torch._C._distributed_c10d.PrefixStore object at 0x7f>",
+            "<built-in method wait of torch._C._distributed_c10d.TCPStore object at 0x7f>",
         ];
         let of_collectives = [
             "<built-in method wait of pybind11_builtins.pybind11_detail_function_record_v1 object at 0xff5b>",
@@ -110,7 +118,17 @@ mod tests {
                 &["cudaStreamSynchronize", "hipDeviceSynchronize", "cuEventSynchronize"],
                 &["cudaLaunchKernel", "synchronize"],
             ),
-            (waits_for_thread, &of_threads, &["aten::linear", "model.py(40): layer_forward"]),
+            (
+                waits_for_thread,
+                &of_threads,
+                &[
+                    "aten::linear",
+                    "aten::index_select",
+                    "model.py(40): layer_forward",
+                    "<method 'get' of 'dict' objects>",
+                    "config.py(9): get",
+                ],
+            ),
         ] {
             yes.iter().for_each(|name| assert!(waits(name), "{name}"));
             no.iter().for_each(|name| assert!(!waits(name), "{name}"));
