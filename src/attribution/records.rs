@@ -140,7 +140,10 @@ impl<'a> Records<'a> {
         let bytes = || {
             let each = element_bytes(dtype.as_deref()?)?;
             let (input, output) = (in_elements?.checked_mul(each)?, out_elements?.checked_mul(each)?);
-            let size = collective?.size(input, output, size?);
+            let collective = collective?;
+            // Of these alone no side has all that is moved.
+            let needs_ranks = matches!(collective, Collective::Gather | Collective::Scatter);
+            let size = collective.size(input, output, if needs_ranks { size? } else { size.unwrap_or(1) });
             // Some calls record no output, such as `_allgather_base` of a coalesced group. Then the size is unknown, not 0.
             (size > 0 || input.max(output) == 0).then_some(size)
         };

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use crate::support::program::{has, json_of, refused, run, scratch, stderr, stderr_of, stdout};
+use crate::support::events::{kernel, slice, tied};
+use crate::support::program::{has, json_of, refused, run, scratch, stderr, stderr_of, stdout, trace_of};
 use crate::support::random::is_long;
 use crate::support::read_text;
 use nccl_stacks::answers::cost::{Order, Totals};
@@ -471,6 +472,73 @@ fn steps_have_the_profilers_numbers() {
     refused(&[&path, "--step", "0"], 3, "the trace has the steps 7 to 9");
     let (_folder, none) = scratch("none.json", AHEAD.replace("step[", "other[").as_bytes());
     refused(&[&none, "--step", "0"], 3, "Nothing in the trace looks like a step");
+}
+
+/// Times are rounded, so that a step may begin before the end of the one before it. What is within a step is none.
+#[test]
+fn steps_that_overlap_by_what_is_rounded_follow_each_other() {
+    let steps = |overlap: f64| {
+        let step = |number: u32, ts: f64, dur: f64| {
+            slice("user_annotation", format!("ProfilerStep#{number}"), (1, 1), ts, dur)
+        };
+        let launch = |id: u32, ts: f64| {
+            [tied("cuda_runtime", "cudaLaunchKernel", (1, 1), ts, 5, id), kernel("gemm", (0, 7), ts + 10.0, 5, id)]
+        };
+        let slices = [step(1, 100.0, 100.0 + overlap), step(2, 200.0, 100.0), step(3, 220.0, 50.0)];
+        let events = [&slices[..], &launch(1, 150.0), &launch(2, 210.0)].concat();
+        let (_folder, path) = trace_of(&events);
+        let answer = answer_of(&[&path, "--group-by", "step", "--kernel-name", "*"]);
+        let groups = answer["groups"].as_array().unwrap();
+        groups.iter().map(|group| group["key"]["step"].as_str().unwrap().to_owned()).collect::<Vec<String>>()
+    };
+    for overlap in [0.0, 0.001, 1.0] {
+        assert_eq!(steps(overlap), ["ProfilerStep#1", "ProfilerStep#2"], "{overlap}");
+    }
+    assert_eq!(steps(150.0), ["ProfilerStep#1"]);
+}
+
+/// A file that was merged from others may have a kernel twice. Two launches of one kernel are two.
+#[test]
+fn a_kernel_that_is_there_twice_counts_once() {
+    let call = |id: u32, ts: u32| tied("cuda_runtime", "cudaLaunchKernel", (1, 1), ts, 5, id);
+    let once = [call(1, 100), kernel("gemm", (0, 7), 200, 50, 1)];
+    let second = [call(2, 110), kernel("gemm", (0, 7), 250, 50, 2)];
+    for (events, count, is_said) in [
+        ([&once[..], &second].concat(), 2, false),
+        ([&once[..], &once[1..], &second].concat(), 2, true),
+        ([&once[..], &[kernel("gemm", (0, 8), 200, 50, 1)]].concat(), 2, false),
+        ([&once[..], &[kernel("gemm", (0, 7), 200, 40, 1)]].concat(), 2, false),
+    ] {
+        let (_folder, path) = trace_of(&events);
+        let output = run(&[&path, "--kernel-name", "*", "--format", "json"]);
+        let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let kernels = answer["kernels_in_trace"].as_u64().unwrap();
+        assert_eq!(
+            (kernels, answer["damage"].to_string().contains("kernels that are there twice")),
+            (count, is_said),
+            "{answer}"
+        );
+    }
+}
+
+/// What a rank sends and receives is the size of most collectives, whether or not their group is recorded. A gather moves as much for each rank.
+#[test]
+fn sizes_are_known_without_the_group() {
+    for (name, kernel_name, args, size) in [
+        ("_allgather_base", "AllGather_RING_LL", "", "16 KiB to 32 KiB"),
+        ("allreduce", "AllReduce_Sum_f32_RING_LL", "", "2 KiB to 4 KiB"),
+        ("gather", "SendRecv", "", "(not recorded)"),
+        ("gather", "SendRecv", r#","Group size":8"#, "16 KiB to 32 KiB"),
+    ] {
+        let record = format!(
+            r#""Collective name":"{name}","In msg nelems":1024,"Out msg nelems":8192,"dtype":"BFloat16"{args}"#
+        );
+        let kernel = kernel(format!("ncclDevKernel_{kernel_name}(x)"), (0, 20), 200, 50, 1);
+        let kernel = kernel.replace(r#""correlation":1"#, &format!(r#""correlation":1,{record}"#));
+        let (_folder, path) = trace_of(&[tied("cuda_runtime", "cudaLaunchKernel", (1, 1), 100, 5, 1), kernel]);
+        let answer = answer_of(&[&path, "--group-by", "size"]);
+        assert_eq!(answer["groups"][0]["key"]["size"], size, "{name}: {answer}");
+    }
 }
 
 /// Of a rank a share is of its own span: B runs in 50 of the 90 µs of step 0, in the other rank in 50 of 60, because A begins 30 µs later there.

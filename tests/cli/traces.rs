@@ -216,7 +216,12 @@ fn files_of_other_programs_are_named() {
     }
     let (_folder, cpu) = trace_of(&[slice("cpu_op", "aten::add", (1, 1), 1, 5)]);
     says(&[
-        (&[&cpu], 3, &["Was it recorded without ProfilerActivity.CUDA"], &[]),
+        (
+            &[&cpu],
+            3,
+            &["it was recorded without GPU activity (ProfilerActivity.CUDA), or its process used no GPU."],
+            &[],
+        ),
         (&["describe", &at("77_ascend_trace_view.json")], 0, &["a trace of Ascend's profiler"], &[]),
         (&[&at("17b_negative_ts.json")], 3, &["the times of all events are negative"], &[]),
     ]);

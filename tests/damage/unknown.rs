@@ -254,8 +254,8 @@ fn why_nothing_is_found_is_said_of_all_traces() {
     let same = write(&folder, "rank2.json", text.replace(r#""cat": "kernel""#, r#""cat": "cpu_op""#).as_bytes());
     let said = stderr_of(&[&no_kernel, &no_collective, &same, "--format", "json"], 3);
     has(&said, "Nothing found in 3 traces.\n");
-    has(&said, &format!("{no_kernel}, {same}: Nothing found: the trace has no GPU kernels."));
+    has(&said, &format!("{no_kernel}, {same}: Nothing found: the trace has no GPU kernels:"));
     has(&said, &format!("{no_collective}: Nothing found: 8 kernels ran in the window, no collective"));
-    let nothing = "In each of 2 traces: Nothing found: the trace has no GPU kernels.";
+    let nothing = "In each of 2 traces: Nothing found: the trace has no GPU kernels:";
     has(&stderr(&run(&[&no_kernel, &same, "--format", "json"])), nothing);
 }

@@ -87,6 +87,8 @@ kinds! {
     NegativeTimestamp "trace_sorter_negative_timestamp_dropped" "error" Lost "events before time zero";
     NegativeDuration "slice_negative_duration" "error" Lost "slices of negative duration";
     TimeAlone "slice_time_alone" "error" Lost "slices without a time that can be true (0, farther from all others than these are long, or far longer than all others take)";
+    Duplicate "slice_duplicate" "error" Moved
+        "kernels that are there twice, with one stream, time and correlation, and count once (was a file merged from others with the same events?)";
     TooDeep "slice_max_depth_exceeded" "error" Lost "slices nested deeper than 512 levels";
     AsyncOverlap "slice_drop_overlapping_complete_event" "error" Lost
         "slices that partly overlap another where there are no lanes (asynchronous operations, Perfetto's own format)";

@@ -100,13 +100,19 @@ impl Steps {
     }
 }
 
+/// Profilers round the start and the duration of a slice, the coarsest to whole microseconds: a step may begin so long before the end of the one before it.
+const ROUNDING: Ns = Ns(1_000);
+
 /// The slices outside all earlier ones, as steps.
 fn outermost(store: &Store, slices: Vec<SliceId>) -> Vec<Step> {
     let mut found: Vec<(SliceId, Window)> = Vec::new();
     for slice in slices {
         let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
         let end = if dur == UNFINISHED { store.span.end } else { start + dur };
-        if found.last().is_none_or(|(_, last)| start >= last.end) {
+        let is_outside = |last: &Window| start >= last.end || start + ROUNDING >= last.end && end > last.end;
+        if found.last().is_none_or(|(_, last)| is_outside(last)) {
+            // A time is in one step.
+            found.last_mut().into_iter().for_each(|(_, last)| last.end = last.end.min(start));
             found.push((slice, Window { start, end }));
         }
     }

@@ -76,7 +76,7 @@ fn reason(missing: &Missing, what: &str, patterns: &[String]) -> String {
             "Nothing found: the trace has no GPU kernels. Its accelerator is {accelerator}; only kernels of CUDA and ROCm are read."
         ),
         Missing::NoKernels { span: None, writer, .. } if writer.is_profiler => {
-            "Nothing found: the trace has no GPU kernels. Was it recorded without ProfilerActivity.CUDA, or on another rank?".to_owned()
+            "Nothing found: the trace has no GPU kernels: it was recorded without GPU activity (ProfilerActivity.CUDA), or its process used no GPU.".to_owned()
         }
         Missing::NoKernels { span: None, writer, advice, communication, .. } => {
             let advice = if advice.is_empty() { "PyTorch's profiler and Nsight Systems record kernels." } else { advice };

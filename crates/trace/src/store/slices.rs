@@ -300,6 +300,18 @@ impl Rows {
         self.category.push(raw.category);
     }
 
+    /// Whether two rows of one stream have the same kernel: the same name and times, and the same correlation, which is not 0.
+    pub(super) fn are_one(&self, one: usize, other: usize) -> bool {
+        let is_same = self.ts[one] == self.ts[other] && self.dur.get(one) == self.dur.get(other);
+        let correlation = self.first_ids.get(one);
+        let is_long = self.dur.get(one) > 0;
+        is_long
+            && is_same
+            && self.name[one] == self.name[other]
+            && correlation != 0
+            && correlation == self.first_ids.get(other)
+    }
+
     fn find_rare_ids(&self, row: usize) -> Option<usize> {
         self.rare_ids.binary_search_by_key(&(row as u32), |(row, _)| *row).ok()
     }

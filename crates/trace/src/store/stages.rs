@@ -14,7 +14,7 @@ use super::order::{Events, Next, Ordered, Segment, Stretches, order};
 use super::raw::{Mark, RawKind};
 use super::slices::{EndedSlices, Nested, Rows, Slices, UNFINISHED};
 use super::tracks::Tracks;
-use crate::damage::DamageReport;
+use crate::damage::{Damage, DamageReport};
 use crate::id::{SliceId, TraceId, TrackId};
 use crate::names::category::CategoryKind;
 use crate::parallel::Shared;
@@ -236,11 +236,16 @@ impl<'a> Assembler<'a> {
     fn slice(&mut self, row: u32, event: Ordered, trace: TraceId, items: &mut Vec<FlowItem>) {
         let dur = Some(event.dur(self.rows)).filter(|dur| *dur != UNFINISHED.0);
         let new = NewSlice { row, ts: event.ts, dur, track: event.track() };
+        let is_kernel = event.is_of(CategoryKind::Kernel);
+        let last = self.nester.top(event.track()).filter(|_| is_kernel);
+        let is_twice = last.is_some_and(|last| self.rows.are_one(self.nester.nested.row(last), row as usize));
         let Some((slice, track)) = self.nester.nest(new, &mut self.found.damage[trace.row()]) else {
             self.found.dropped.push(row);
             return;
         };
-        if event.is_of(CategoryKind::Kernel) {
+        if is_twice {
+            self.found.damage[trace.row()].count(Damage::Duplicate, self.rows.offsets.get(row as usize).copied());
+        } else if is_kernel {
             self.found.kernels.push(slice);
         } else if event.is_of(CategoryKind::Runtime) {
             self.found.runtime_calls.push(slice);
