@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::verdict::by_log;
 use super::words;
-use super::words::{capital, has, is_aborted, sentence};
+use super::words::{by_log, capital, has, is_aborted, sentence};
 use crate::answers::hang::{Evidence, EvidenceKind, HangReport, HungGroup};
 use crate::document::format::{duration, ranks};
 

@@ -4,15 +4,12 @@ use std::collections::BTreeSet;
 
 use super::lag::lagging;
 use super::words;
-use super::words::{capital, has, operation, sentence};
+use super::words::{GROUPS, alike, by_log, capital, has, operation, sentence};
 use crate::answers::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome, Still};
 use crate::answers::recording::words::{all_failed, lacks};
 use crate::document::format::{count, duration, ranks, visible};
 use crate::names::collectives::Collective;
 use crate::operation::Source;
-
-/// This many groups are named, where each has ranks of its own.
-const GROUPS: usize = 4;
 
 /// What is said of records without anything to judge by.
 pub(crate) const NOTHING: &str = "The records have nothing by which to judge.";
@@ -262,27 +259,6 @@ fn standstill(report: &HangReport) -> String {
          collective for so long.",
         groups(report)
     )
-}
-
-/// What the log says of ranks that others wait for: `ranks 4-7 did not reach …`. Ranks of which it says the same are named together.
-pub(crate) fn by_log(report: &HangReport) -> Option<String> {
-    let alike = alike(report.awaited_ranks.iter().map(|of| (of.rank, of.what.as_str())));
-    let several = alike.len().saturating_sub(GROUPS);
-    let each = alike.iter().take(GROUPS).map(|(what, all)| format!("{} {}", ranks(all), visible(what)));
-    let more = (several > 0).then(|| format!("and {several} more"));
-    (!alike.is_empty()).then(|| each.chain(more).collect::<Vec<_>>().join("; "))
-}
-
-/// What is said of which ranks.
-fn alike<'r>(each: impl Iterator<Item = (u32, &'r str)>) -> Vec<(&'r str, Vec<u32>)> {
-    let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
-    for (rank, what) in each {
-        match alike.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, all)) => all.push(rank),
-            None => alike.push((what, vec![rank])),
-        }
-    }
-    alike
 }
 
 /// `The log says of rank 2: torch.OutOfMemoryError: CUDA out of memory.` Ranks of which it says the same are named together.

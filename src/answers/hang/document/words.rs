@@ -14,6 +14,30 @@ const LONGEST_WARNING: usize = 160;
 /// With more processes, how to look at one of them is said in general.
 const COMMANDS: usize = 2;
 
+/// This many groups are named, where each has ranks of its own.
+pub(crate) const GROUPS: usize = 4;
+
+/// What the log says of ranks that others wait for: `ranks 4-7 did not reach …`. Ranks of which it says the same are named together.
+pub(crate) fn by_log(report: &HangReport) -> Option<String> {
+    let alike = alike(report.awaited_ranks.iter().map(|of| (of.rank, of.what.as_str())));
+    let several = alike.len().saturating_sub(GROUPS);
+    let each = alike.iter().take(GROUPS).map(|(what, all)| format!("{} {}", ranks(all), visible(what)));
+    let more = (several > 0).then(|| format!("and {several} more"));
+    (!alike.is_empty()).then(|| each.chain(more).collect::<Vec<_>>().join("; "))
+}
+
+/// What is said of which ranks.
+pub(crate) fn alike<'r>(each: impl Iterator<Item = (u32, &'r str)>) -> Vec<(&'r str, Vec<u32>)> {
+    let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
+    for (rank, what) in each {
+        match alike.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, all)) => all.push(rank),
+            None => alike.push((what, vec![rank])),
+        }
+    }
+    alike
+}
+
 /// A text with its first letter in upper case.
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
