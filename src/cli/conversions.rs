@@ -28,13 +28,12 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     };
     if let Some(path) = &args.chrome {
         let target = Target::open("--chrome", path, input)?;
-        let mut done = Coverage::default();
-        let written = target.fill(|_, file| -> Result<(), Stop> {
+        let (done, written) = target.fill(|_, file| -> Result<Coverage, Stop> {
             let failed = |source| Error::Write { path: path.clone(), source };
             let mut out = BufWriter::new(file);
-            done = chrome::write(&records, &mut out).map_err(failed)?;
+            let done = chrome::write(&records, &mut out).map_err(failed)?;
             out.flush().map_err(failed)?;
-            if done.written == 0 { Err(nothing("--chrome")) } else { Ok(()) }
+            if done.written == 0 { Err(nothing("--chrome")) } else { Ok(done) }
         })?;
         written.note();
         report("--chrome", "operations", "a time", done);

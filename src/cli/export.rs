@@ -17,7 +17,7 @@ use crate::sql::Database;
 use crate::time::Window;
 
 use super::args::Export;
-use super::output::{Target, Written};
+use super::output::Target;
 use super::stop::Stop;
 use super::{conversions, notes, opening};
 
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     let database = database(args, options)?;
     if let Some(target) = sqlite {
         let failed = |error| Error::Write { path: target.name().to_owned(), source: io::Error::other(error) };
-        target.fill(|file, _| sqlite::write(&database, file).map_err(failed))?.note();
+        target.fill(|file, _| sqlite::write(&database, file).map_err(failed))?.1.note();
     }
     if let Some(folder) = parquet {
         write_parquet(&database, &folder)?;
@@ -144,12 +144,9 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Targe
     let time = run.load_options(ArgsWanted::COLLECTIVES).time;
     let plan = cut::plan(store, &kept, window, time);
     let plan = if args.lanes { plan.on_lanes(store) } else { plan };
-    let mut copied = cut::Copied::default();
-    let written = target.fill(|_, file| -> Result<(), Error> {
-        let failed = |source| Error::Write { path: target.name().to_owned(), source };
-        let input = run.input(&args.trace)?;
-        copied = cut::write(input, &plan, file, target.is_packed(), failed)?;
-        Ok(())
+    let failed = |source| Error::Write { path: target.name().to_owned(), source };
+    let (copied, written) = target.fill(|_, file| -> Result<cut::Copied, Error> {
+        cut::write(run.input(&args.trace)?, &plan, file, target.is_packed(), failed)
     })?;
     notes::cut(&copied, opening::what(&args.selection));
     written.note();
@@ -161,7 +158,7 @@ fn write_parquet(database: &Database, target: &Target) -> Result<(), Error> {
     let failed = |error| Error::Write { path: target.name().to_owned(), source: io::Error::other(error) };
     target
         .fill_folder(|folder| crate::export::parquet::write(database.source(), folder).map_err(failed))
-        .map(Written::note)
+        .map(|written| written.note())
 }
 
 #[cfg(not(feature = "parquet"))]

@@ -161,21 +161,21 @@ impl Target {
         }
     }
 
-    /// Lets `write` fill a new file beside the target, then moves it into place.
-    pub(super) fn fill<E: From<Error>>(
+    /// Lets `write` fill a new file beside the target, then moves it into place. Returns what `write` does, too.
+    pub(super) fn fill<T, E: From<Error>>(
         &self,
-        write: impl FnOnce(&Path, &mut fs::File) -> Result<(), E>,
-    ) -> Result<Written<'_>, E> {
+        write: impl FnOnce(&Path, &mut fs::File) -> Result<T, E>,
+    ) -> Result<(T, Written<'_>), E> {
         let start = Instant::now();
         let failed = |source| E::from(Error::Write { path: self.given.clone(), source });
         let mut temporary = new_beside(&self.resolved, 0o666, |builder, folder| builder.tempfile_in(folder))
             .map_err(|e| failed(e.kind().into()))?;
         let path = temporary.path().to_owned();
         let _unfinished = Unfinished::at(&path);
-        write(&path, temporary.as_file_mut())?;
+        let done = write(&path, temporary.as_file_mut())?;
         let size = temporary.as_file().metadata().map_err(failed)?.len();
         put(temporary, &self.resolved).map_err(failed)?;
-        Ok(Written { path: &self.given, size, time: start.elapsed() })
+        Ok((done, Written { path: &self.given, size, time: start.elapsed() }))
     }
 
     /// Prepares a folder, which must be empty or missing.
@@ -258,7 +258,7 @@ pub(super) fn write_files<'f>(
         fs::create_dir_all(own).map_err(|source| failed(own, source))?;
         let write =
             |_: &Path, file: &mut fs::File| file.write_all(text.as_bytes()).map_err(|source| failed(&path, source));
-        size += Target::open(flag, &path, inputs)?.fill(write)?.size;
+        size += Target::open(flag, &path, inputs)?.fill(write)?.1.size;
     }
     notes::answer_written(folder, size);
     Ok(())

@@ -54,41 +54,35 @@ fn question(args: &Args) -> Result<Question, Stop> {
 }
 
 /// The file for parts, in the format of its extension.
-struct PartFile<'p> {
-    path: &'p Path,
+struct PartFile {
     target: Target,
     is_table: bool,
 }
 
-impl<'p> PartFile<'p> {
-    fn open(path: &'p Path, inputs: impl Iterator<Item = &'p PathBuf>) -> Result<Self, Stop> {
+impl PartFile {
+    fn open<'p>(path: &Path, inputs: impl Iterator<Item = &'p PathBuf>) -> Result<Self, Stop> {
+        let refused = |why: &str| Err(Stop::Usage(format!("--output {}: {why}", path.display())));
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         let is_table = match ending {
             "json" => false,
             "parquet" if cfg!(feature = "parquet") => true,
             "parquet" => {
-                return Err(Stop::Usage(format!(
-                    "--output {}: this program was built without the feature `parquet`; take a name that ends with .json",
-                    path.display()
-                )));
+                return refused(
+                    "this program was built without the feature `parquet`; take a name that ends with .json",
+                );
             }
-            _ => {
-                return Err(Stop::Usage(format!(
-                    "--output {}: the name of a file of parts ends with .parquet or .json",
-                    path.display()
-                )));
-            }
+            _ => return refused("the name of a file of parts ends with .parquet or .json"),
         };
-        Ok(PartFile { path, target: Target::open("--output", path, inputs)?, is_table })
+        Ok(PartFile { target: Target::open("--output", path, inputs)?, is_table })
     }
 
     fn write(&self, set: &PartSet) -> Result<(), Stop> {
-        let written = self.target.fill(|_, file| {
+        let ((), written) = self.target.fill(|_, file| {
             let written =
                 if self.is_table { table(set, file) } else { set.write_json(&mut std::io::BufWriter::new(file)) };
-            written.map_err(|source| Stop::from(Error::Write { path: self.path.to_owned(), source }))
+            written.map_err(|source| Stop::from(Error::Write { path: self.target.name().to_owned(), source }))
         })?;
-        notes::answer_written(self.path, written.size);
+        notes::answer_written(self.target.name(), written.size);
         Ok(())
     }
 }

@@ -1,6 +1,5 @@
 //! The picker of a window from a list: type to filter, arrow keys to move, Enter to choose, Esc to leave.
 
-use std::fmt;
 use std::io::IsTerminal;
 
 use inquire::{InquireError, Select};
@@ -16,18 +15,6 @@ use super::terminal::{erase_lines, say, size_of};
 
 pub(super) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-struct Line {
-    /// The position of its candidate; `None` of the line that says that none matches.
-    index: Option<usize>,
-    text: String,
-}
-
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
 }
 
 /// The only line of the list if nothing contains what is typed.
@@ -50,48 +37,43 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> 
     let header = row(["index", "start", "duration", "kernels", "GPU time", "thread"].map(str::to_owned));
     say(&format!("  {}", shorten_right(&format!("{header}name"), width)));
     let several = several_processes(found);
-    let lines: Vec<(usize, String)> = found
-        .iter()
-        .enumerate()
-        .map(|(index, candidate)| {
-            let left = row([
-                index.to_string(),
-                format!("+{}", duration(candidate.window.start - origin)),
-                duration(candidate.window.duration()),
-                count(candidate.kernels),
-                duration(candidate.gpu_time),
-                thread(candidate, several),
-            ]);
-            let room = width.saturating_sub(left.chars().count()).max(12);
-            // The end of a path and the beginning of an annotation say most.
-            let name = visible(&candidate.name);
-            let name = if location(&name).is_some() { shorten(&name, room) } else { shorten_right(&name, room) };
-            let text = format!("{left}{name}");
-            (index, shorten_right(&text, width))
-        })
-        .collect();
+    let line = |(index, candidate): (usize, &Candidate)| {
+        let left = row([
+            index.to_string(),
+            format!("+{}", duration(candidate.window.start - origin)),
+            duration(candidate.window.duration()),
+            count(candidate.kernels),
+            duration(candidate.gpu_time),
+            thread(candidate, several),
+        ]);
+        let room = width.saturating_sub(left.chars().count()).max(12);
+        // The end of a path and the beginning of an annotation say most.
+        let name = visible(&candidate.name);
+        let name = if location(&name).is_some() { shorten(&name, room) } else { shorten_right(&name, room) };
+        shorten_right(&format!("{left}{name}"), width)
+    };
+    let lines: Vec<String> = found.iter().enumerate().map(line).collect();
     loop {
-        let of_candidate = lines.iter().map(|(index, text)| Line { index: Some(*index), text: text.clone() });
-        let none = Line { index: None, text: NONE.to_owned() };
-        let answer = Select::new("Which one?", of_candidate.chain([none]).collect())
+        // The line after the last candidate says that none matches.
+        let answer = Select::new("Which one?", lines.iter().map(String::as_str).chain([NONE]).collect())
             .with_help_message("type to filter, ↑↓ to move, Enter to choose, Esc to leave")
             .with_page_size(height.saturating_sub(OTHER_LINES).clamp(3, 25))
-            .with_scorer(&|typed, line, _, _| match line.index {
-                Some(index) => score(&found[index], (index, &line.text), typed),
+            .with_scorer(&|typed, _, line, index| match found.get(index) {
+                Some(candidate) => score(candidate, (index, line), typed),
                 None => {
-                    let is_any = lines.iter().any(|(index, text)| contains_all(&found[*index], text, typed));
+                    let is_any = found.iter().zip(&lines).any(|(of, line)| contains_all(of, line, typed));
                     (!is_any).then_some(0)
                 }
             })
-            .with_formatter(&|line| line.value.index.map_or(String::new(), |index| index.to_string()))
-            .prompt();
+            .with_formatter(&|line| if line.index < found.len() { line.index.to_string() } else { String::new() })
+            .raw_prompt();
         match answer {
             // Nothing is chosen with it: the question is asked again.
-            Ok(Line { index: None, .. }) => erase_lines(1),
-            Ok(Line { index: Some(index), .. }) => {
+            Ok(line) if line.index == found.len() => erase_lines(1),
+            Ok(line) => {
                 // The header and the answered question are superfluous once the window is printed.
                 erase_lines(2);
-                return Ok(index);
+                return Ok(line.index);
             }
             Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => return Err(NotChosen::Left),
             Err(error) => return Err(NotChosen::NotShown(error.to_string())),

@@ -39,8 +39,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
             lanes = Lanes::new(&store);
         }
     }
-    let mut repaired = None;
-    let written = output.fill(|_, out| -> Result<(), Failure> {
+    let (Repaired { copied, text_bytes, .. }, written) = output.fill(|_, out| -> Result<Repaired, Failure> {
         let failed = |source| Error::Write { path: output.name().to_owned(), source };
         let input = run.input(&args.trace)?;
         let name = input.name.clone();
@@ -57,13 +56,10 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
         if args.reading.strict && !list.is_empty() {
             return Err(Failure::Strict { name, list });
         }
-        repaired = Some(done);
-        Ok(())
+        Ok(done)
     })?;
-    if let Some(Repaired { copied, text_bytes, .. }) = repaired {
-        notes::repaired(&copied);
-        text_lines(&damage, text_bytes, is_verbose()).iter().for_each(|line| say(line));
-    }
+    notes::repaired(&copied);
+    text_lines(&damage, text_bytes, is_verbose()).iter().for_each(|line| say(line));
     written.note();
     // What was lost is not in the copy either.
     Stop::unless(damage.carried(None, 0).is_some())

@@ -32,7 +32,7 @@ pub(super) fn run(folder: &Path, output: &Path) -> Result<(), Stop> {
     let files = record_files(&[folder.to_owned()])?;
     let target = Target::open("--output", output, &files)?;
     let mut packed = Packed::default();
-    let archive = target.fill(|_, file| -> Result<(), Stop> {
+    let ((), archive) = target.fill(|_, file| -> Result<(), Stop> {
         let failed = |source| Stop::from(Error::Write { path: output.to_owned(), source });
         let file = BufWriter::new(file);
         match Form::of(output)? {
