@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::Screen;
-use super::format::{shell_word, shorten_right, visible};
+use super::format::{shell_word, visible};
+use super::frames::shorten_frame;
 use crate::time::Ns;
 
 /// The most findings that people see at first.
@@ -14,6 +15,9 @@ pub(crate) const FINDINGS: usize = 3;
 
 /// A smaller share of the time is no finding: reruns of real jobs are wrong by up to that.
 pub(crate) const LEAST: f64 = 0.003;
+
+/// The least room for the subject of a finding.
+const LEAST_NAME: usize = 20;
 
 /// The mark of a finding in text, and the indent of what follows it.
 const MARK: &str = "- ";
@@ -176,9 +180,10 @@ impl Finding {
     /// Writes a line for the finding, and what is known of it if `is_whole`.
     fn write(&self, is_whole: bool, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
         let what = visible(&self.what);
-        let line = format!("{MARK}{}: {what}", visible(&self.cost));
-        let line = screen.width.map_or(line.clone(), |width| shorten_right(&line, width));
-        writeln!(out, "{}", line.replacen(&*what, &screen.accent(&what), 1))?;
+        let before = format!("{MARK}{}: ", visible(&self.cost));
+        let room = |width: usize| width.saturating_sub(before.chars().count()).max(LEAST_NAME);
+        let what = screen.width.map_or(what.to_string(), |width| shorten_frame(&what, room(width)));
+        writeln!(out, "{before}{}", screen.accent(&what))?;
         let advice = self.advice.iter().map(|advice| format!("First: {advice}"));
         let rule = self
             .rule

@@ -378,6 +378,9 @@ fn steps_of_several_gpus_are_as_long_as_those_of_one() {
         let text = said(&before.1, &after.1);
         has(&text, " GPU span        100.0 µs  100.0 µs ");
         assert!(!text.contains("GPUs, summed"), "{text}");
+        let differ = [&before.1, &after.1].map(|of| if *of == four.1 { "ranks 0-3" } else { "ranks 0-2" });
+        let said = format!("The sides are of other ranks: {} before, {} after.\n", differ[0], differ[1]);
+        assert_eq!(text.starts_with(&said), differ[0] != differ[1], "{text}");
     }
     // Two steps of one process, each with 40 µs on both of its GPUs, every 100 µs.
     let of_gpu = |step: u32, gpu: u32| {

@@ -356,9 +356,28 @@ fn what_is_said_of_an_idle_gpu_depends_on_what_collectives_cost() {
         let said = text(events, &[]);
         assert!(said.starts_with(&first), "{first}: {said}");
     }
+    has(&text(&copied, &[]), "- 250.0 µs of copies: no kernel runs beside them\n");
     let said = text(&[work(REDUCE, 0, 10, 1), work(REDUCE, 490, 10, 2)], &[]);
     has(&said, "Collectives take 20.0 µs of 500.0 µs (4.0 %).\nNo other work of the GPU and no launch is recorded: ");
     assert!(!said.contains(" idle: ") && !said.contains("exposed: "), "{said}");
+}
+
+/// Two collectives of 10 µs and one of 30 µs, each with its call or without. That no code is known is said where that costs more than the costliest stack.
+#[test]
+fn kernels_without_a_launch_are_said_where_they_cost_most() {
+    const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+    let work = |ts: u32, dur: u32, id: u32| gpu("kernel", REDUCE, 7, ts, dur, &json!({"correlation": id}));
+    let kernels = [work(100, 10, 1), work(200, 10, 2), work(300, 30, 3)];
+    let with = |calls: &[u32]| {
+        let calls = calls.iter().map(|id| call(*id, id * 100 - 20)).chain([call(9, 90)]);
+        text(&calls.chain(kernels.clone()).collect::<Vec<_>>(), &[])
+    };
+    let known = with(&[1, 2]);
+    has(&known, "No code is known for 1 kernel (30.0 µs exposed), ");
+    has(&known, "- 30.0 µs exposed: kernels without a launch\n");
+    for said in [with(&[1, 2, 3]), with(&[1, 3]), with(&[2, 3])] {
+        assert!(!said.contains("No code is known"), "{said}");
+    }
 }
 
 /// Where no collective ran, `ranks` finds nothing: the way that is named to the CPU's part is one that answers.

@@ -41,8 +41,9 @@ function fewest(bars) {
 }
 
 /** What was measured on a side, as a mean of the GPUs. */
-function sideParts({ measured: { idle_ns: idle, busy_ns: busy, compute_ns: compute, exposed_ns: exposed } }) {
-  return { compute, exposed, caused: Math.max(0, busy - compute - exposed), line: idle };
+function sideParts({ measured: { wall_ns: wall, busy_ns: busy, compute_ns: compute, exposed_ns: exposed } }) {
+  const caused = Math.max(0, busy - compute - exposed);
+  return { compute, exposed, caused, line: Math.max(0, wall - compute - exposed - caused) };
 }
 
 /** What the collectives of all ranks took in both runs. */
