@@ -52,8 +52,8 @@ fn the_name_of_the_output_says_the_form() {
     written(folder.path(), "b.json", &[&costs, "--json"]);
     written(folder.path(), "b.txt", &[&costs, "--json"]);
     for (args, name, said) in [
-        (&[costs.as_str(), "--format", "json"][..], "c.svg", "the form svg, and --format or --json asks for json"),
-        (&[&costs, "--json"], "c.csv", "the form csv, and --format or --json asks for json"),
+        (&[costs.as_str(), "--format", "json"][..], "c.svg", "the form svg, and the answer is json"),
+        (&[&costs, "--json"], "c.csv", "the form csv, and the answer is json"),
         (&["hang", &hang], "c.svg", "this answer has no form svg; its forms are text, json, html"),
         (&["sql", &costs, "SELECT 1", "--format", "csv"], "c.json", "asks for csv"),
         (&["sql", &costs, "SELECT 1"], "c.html", "this answer has no form html; its forms are table, csv, json"),

@@ -53,7 +53,7 @@ impl Answering {
         match asked {
             Some(form) if named.contains(&form) => Ok(asked),
             Some(form) => Err(format!(
-                "--output {}: by its ending this is a file of the form {}, and --format or --json asks for {}; leave that out, or give another name",
+                "--output {}: by its ending this is a file of the form {}, and the answer is {}; give another name or form",
                 path.display(),
                 named[0].word(),
                 form.word()

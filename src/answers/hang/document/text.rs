@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
+use super::verdict::sentences;
 use super::words::{
     advice, capital, command, has, is_aborted, is_reported, is_unknown, operation, process, sentence, whereabouts,
 };
@@ -42,7 +43,8 @@ fn letter_of(row: usize) -> String {
 
 pub(crate) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
     let screen = Screen { width: screen.width.or(Some(WIDTH)), ..screen.clone() };
-    let mut page = Page { screen: &screen, report, columns: columns(report, &screen), said: BTreeSet::new() };
+    let verdict = sentences(report).collect::<Vec<_>>().join(" ");
+    let mut page = Page { screen: &screen, report, verdict, columns: columns(report, &screen), said: BTreeSet::new() };
     let is_root = |group: &HungGroup| group.distance.is_none_or(|distance| distance == 0);
     // The rows of the matrix: groups that hang, then those that are open, then those that lag.
     let lagging = report.lagging.iter().enumerate().map(|(at, of)| (report.hung.len() + report.open.len() + at, of));
@@ -87,6 +89,8 @@ fn more(all: usize, shown: usize, out: &mut Vec<u8>) -> io::Result<()> {
 struct Page<'a> {
     screen: &'a Screen,
     report: &'a HangReport,
+    /// What comes before all of this, and is not said again.
+    verdict: String,
     /// How many groups are in the matrix.
     columns: usize,
     /// Sentences that earlier groups had and later ones need not repeat.
@@ -125,7 +129,8 @@ impl Page<'_> {
         let limit = if is_verbose { usize::MAX } else { EVIDENCE };
         for evidence in shown.iter().take(limit) {
             let text = sentence(evidence);
-            if evidence.kind != EvidenceKind::NoOperations || self.said.insert(text.clone()) {
+            let is_new = evidence.kind != EvidenceKind::NoOperations || self.said.insert(text.clone());
+            if is_new && !self.verdict.contains(&text) {
                 self.indented(&text, 6, out)?;
             }
         }
@@ -144,8 +149,10 @@ impl Page<'_> {
         for text in own.filter(|_| !is_aborted(group)).take(limit).filter_map(whereabouts) {
             self.indented(&text, 6, out)?;
         }
-        if !group.unknown_ranks.is_empty() {
-            self.indented(&format!("There are no records of {}.", ranks(&group.unknown_ranks)), 6, out)?;
+        let unknown = format!("There are no records of {}.", ranks(&group.unknown_ranks));
+        let is_said = group.unknown_ranks == group.culprits && self.verdict.contains("which left no records");
+        if !group.unknown_ranks.is_empty() && !is_said && !self.verdict.contains(&unknown) {
+            self.indented(&unknown, 6, out)?;
         }
         match advice(self.report, group).filter(|advice| self.said.insert(advice.clone())) {
             Some(advice) => self.indented(&format!("First: {advice}"), 6, out),
