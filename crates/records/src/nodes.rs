@@ -73,13 +73,6 @@ pub(super) struct Value<'a> {
 }
 
 impl Document {
-    /// With room for what a pickle of so many bytes makes as a rule. Without that much memory it grows as it has to.
-    pub(super) fn of_pickle(bytes: usize) -> Self {
-        let mut document = Document::default();
-        let _ = document.nodes.try_reserve(bytes / 6).and_then(|()| document.items.try_reserve(bytes / 2));
-        document
-    }
-
     /// Adds a node; `None` if there are too many.
     pub(super) fn add(&mut self, node: Node) -> Option<u32> {
         if self.nodes.len() >= MAX_NODES {

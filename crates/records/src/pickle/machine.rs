@@ -30,7 +30,7 @@ type Done<T = ()> = Result<T, PickleError>;
 
 impl<'a> Machine<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        let (document, stack, marks, memo) = (Document::of_pickle(bytes.len()), Vec::new(), Vec::new(), Vec::new());
+        let (document, stack, marks, memo) = (Document::default(), Vec::new(), Vec::new(), Vec::new());
         Machine { bytes, at: 0, start: 0, document, stack, marks, memo, held: 0 }
     }
 
