@@ -378,6 +378,21 @@ fn kernels_without_a_launch_are_said_where_they_cost_most() {
     for said in [with(&[1, 2, 3]), with(&[1, 3]), with(&[2, 3])] {
         assert!(!said.contains("No code is known"), "{said}");
     }
+    // Groups include these kernels.
+    let calls = [call(1, 80), call(2, 180), call(9, 90)];
+    let grouped = text(&calls.into_iter().chain(kernels).collect::<Vec<_>>(), &["--group-by", "kernel"]);
+    assert!(!grouped.contains("No code is known"), "{grouped}");
+}
+
+/// Two gemms of 100 µs that run beside each other take more than the window has: that is no share of it.
+#[test]
+fn kernels_that_run_beside_each_other_have_no_share_above_the_whole() {
+    let gemm = |stream: u32, id: u32| gpu("kernel", "gemm", stream, 100, 100, &json!({"correlation": id}));
+    let both = [call(1, 80), call(2, 82), gemm(7, 1), gemm(8, 2)];
+    let said = text(&both, &["--kernel-name", "gemm"]);
+    assert!(said.starts_with("The kernels asked for take 200.0 µs within 120.0 µs, several at a time.\n"), "{said}");
+    let said = text(&[call(1, 80), gemm(7, 1)], &["--kernel-name", "gemm"]);
+    assert!(said.starts_with("The kernels asked for take 100.0 µs of 120.0 µs (83.3 %).\n"), "{said}");
 }
 
 /// Where no collective ran, `ranks` finds nothing: the way that is named to the CPU's part is one that answers.

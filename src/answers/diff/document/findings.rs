@@ -43,11 +43,12 @@ fn verdict(diff: &Diff) -> Vec<String> {
         0.0 => "as before".to_owned(),
         _ => change(Order::GpuTime, delta),
     };
-    let mut text: Vec<String> = not_alike(diff).into_iter().chain(length(diff)).collect();
+    let length = length(diff);
+    let is_measured = length.is_some();
+    let mut text: Vec<String> = not_alike(diff).into_iter().chain(length).collect();
     let exposed = delta(diff, |side| side.kernels.totals.exposed_ns);
     // What the first sentence says of all collectives.
-    let is_said =
-        diff.measured(|of| of.wall_ns).before > 0.0 && is_rounded_to(exposed, diff.measured(|of| of.exposed_ns));
+    let is_said = is_measured && is_rounded_to(exposed, diff.measured(|of| of.exposed_ns));
     if !is_said {
         text.push(format!("Exposed time of these kernels: {}, {}.", of(exposed), how(exposed)));
     }
@@ -167,7 +168,9 @@ fn part_findings(diff: &Diff) -> Vec<Finding> {
         Some(diff.measured(|of| of.idle_ns)).filter(|of| of.growth().abs() >= NOTABLE * all.before.max(all.after));
     let idle = idle.map(|of| {
         let advice = format!("see what the GPU waits for: nccl-stacks ranks {after}");
-        finding("idle", of, "no kernel runs", (of.growth() > 0.0).then_some(advice))
+        // Without collectives `ranks` finds nothing.
+        let helps = of.growth() > 0.0 && diff.after.summary.collectives_ns > Ns::ZERO;
+        finding("idle", of, "no kernel runs", helps.then_some(advice))
     });
     compute.into_iter().chain(idle).collect()
 }

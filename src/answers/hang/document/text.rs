@@ -129,8 +129,10 @@ impl Page<'_> {
         let limit = if is_verbose { usize::MAX } else { EVIDENCE };
         for evidence in shown.iter().take(limit) {
             let text = sentence(evidence);
+            // Once: another group may have the same.
+            let is_said = self.verdict.contains(&text) && self.said.insert(text.clone());
             let is_new = evidence.kind != EvidenceKind::NoOperations || self.said.insert(text.clone());
-            if is_new && !self.verdict.contains(&text) {
+            if is_new && !is_said {
                 self.indented(&text, 6, out)?;
             }
         }

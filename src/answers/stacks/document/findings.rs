@@ -192,13 +192,13 @@ fn asked(report: &StackReport) -> Option<String> {
     let are_collectives =
         report.stacks.iter().chain(&report.hidden).any(|stack| !stack.messages.collectives.is_empty());
     let exposed = if are_collectives { format!(", {}", hidden(exposed, time)) } else { String::new() };
-    let share = percent_or_unknown(summary.share(time));
-    Some(format!(
-        "The kernels asked for take {} of {}{} ({share}){exposed}.",
-        duration(time),
-        duration(summary.wall_ns),
-        on_gpus(summary)
-    ))
+    let whole = format!("{}{}", duration(summary.wall_ns), on_gpus(summary));
+    Some(match summary.share(time).filter(|share| *share <= 1.0) {
+        Some(share) => {
+            format!("The kernels asked for take {} of {whole} ({}){exposed}.", duration(time), percent(share))
+        }
+        None => format!("The kernels asked for take {} within {whole}, several at a time{exposed}.", duration(time)),
+    })
 }
 
 /// The totals of all stacks or groups, shown or left out, and of the kernels without a launch that are in none of them.
@@ -218,9 +218,9 @@ fn doubtful(report: &StackReport) -> Option<String> {
     let exposed = |stack: &Stack| stack.cost.exposed_ns;
     let most = stacks.iter().enumerate().max_by_key(|(_, stack)| exposed(stack));
     let without = report.coverage.without_launch();
-    if without.exposed_ns > most.map_or(Ns::ZERO, |(_, stack)| exposed(stack)) {
+    if report.groups().is_none() && without.exposed_ns > most.map_or(Ns::ZERO, |(_, stack)| exposed(stack)) {
         let kernels = crate::document::format::kernels(without.count);
-        let why = main_reason(report).map_or(String::new(), |reason| format!(", {}", why(reason)));
+        let why = only_reason(report).map_or(String::new(), |reason| format!(", {}", why(reason)));
         return Some(format!("No code is known for {kernels} ({} exposed){why}.", duration(without.exposed_ns)));
     }
     let (at, most) = most?;
@@ -230,10 +230,10 @@ fn doubtful(report: &StackReport) -> Option<String> {
     Some(format!("Of {}: {outliers}", frames.join(" in ")))
 }
 
-/// Why most of the kernels without a launch have none.
-fn main_reason(report: &StackReport) -> Option<Reason> {
-    let reasons = report.coverage.without_launch.iter();
-    reasons.max_by_key(|(_, of)| of.all.exposed_ns).map(|(reason, _)| *reason)
+/// Why the kernels without a launch have none; `None` if they have several reasons.
+fn only_reason(report: &StackReport) -> Option<Reason> {
+    let mut reasons = report.coverage.without_launch.keys();
+    reasons.next().copied().filter(|_| reasons.next().is_none())
 }
 
 /// Said instead of the time in which the GPU was idle and that no kernel hides.
@@ -433,7 +433,7 @@ fn no_launch(report: &StackReport, row: Totals, share: f64) -> Finding {
         true => (format!("These are {kernels}"), format!("{} of GPU time", duration(row.gpu_time_ns))),
         false => (format!("{} of the exposed time: {kernels}", percent(share)), exposed(row).cost),
     };
-    let reason = main_reason(report);
+    let reason = only_reason(report);
     let advice = reason.and_then(|reason| match reason {
         Reason::NoCalls => Some("record with ProfilerActivity.CPU, too."),
         Reason::BeforeTrace => {
