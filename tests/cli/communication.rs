@@ -342,7 +342,7 @@ fn what_is_said_of_an_idle_gpu_depends_on_what_collectives_cost() {
     let copied = [&launched(10, 100)[..], &[copy]].concat();
     let alone = [work(REDUCE, 0, 10, 1), work("gemm", 499, 1, 2)];
     let idle = |share: &str, then: &str| format!("The GPU is idle for {share} % of 500.0 µs{then}");
-    let queued = ". In 298.0 µs of that launched kernels had not begun: look at waits between streams and at launch latency, not at the CPU.\n";
+    let queued = ". In 298.0 µs of that launched kernels had not begun: look at waits between streams and at launch latency first.\n";
     let copies = "The GPU is without a kernel for 78.0 % of 500.0 µs: copies run in 250.0 µs of that.\n";
     for (events, first) in [
         (&launched(10, 430)[..], idle("12.0", ".\n")),

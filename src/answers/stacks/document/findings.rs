@@ -303,7 +303,7 @@ fn is_idle(report: &StackReport, (idle, share): (Ns, f64), is_first: bool) -> St
     }
     if let Some(queued) = most(summary.queued_ns) {
         return format!(
-            "{gpus} idle for {another}{}{whole}. In {queued} of that launched kernels had not begun: look at waits between streams and at launch latency, not at the CPU.",
+            "{gpus} idle for {another}{}{whole}. In {queued} of that launched kernels had not begun: look at waits between streams and at launch latency first.",
             percent(share)
         );
     }
