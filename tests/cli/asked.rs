@@ -55,7 +55,7 @@ fn the_name_of_the_output_says_the_form() {
         (&[costs.as_str(), "--format", "json"][..], "c.svg", "the form svg, and the answer is json"),
         (&[&costs, "--json"], "c.csv", "the form csv, and the answer is json"),
         (&["hang", &hang], "c.svg", "this answer has no form svg; its forms are text, json, html"),
-        (&["sql", &costs, "SELECT 1", "--format", "csv"], "c.json", "asks for csv"),
+        (&["sql", &costs, "SELECT 1", "--format", "csv"], "c.json", "the form json, and the answer is csv"),
         (&["sql", &costs, "SELECT 1"], "c.html", "this answer has no form html; its forms are table, csv, json"),
     ] {
         let path = folder.path().join(name);
