@@ -272,6 +272,30 @@ fn compute_that_grew_is_said_where_the_stacks_do_not_have_it() {
     }
 }
 
+/// From the first call at 110 µs the second kernel ends at 3,050 µs, then at 5,050 µs: 2,000 µs of idle time more. `ranks` explains that where a
+/// collective ran, and finds nothing elsewhere.
+#[test]
+fn idle_time_that_grew_leads_to_ranks_where_a_collective_ran() {
+    for (name, helps) in [(ALL_REDUCE, true), ("gemm", false)] {
+        let of = |second: u32| {
+            trace(&[
+                launch(1, "model.py(10): mlp", name, 2000, 50, 20),
+                launch(2, "model.py(10): mlp", name, second, 50, 20),
+            ])
+        };
+        let ((_b, before), (_a, after)) = (of(3000), of(5000));
+        let findings = |before: &str, after: &str| {
+            let found = diff_json(&[before, after, "--kernel-name", "*"])["findings"].take();
+            found.as_array().unwrap().iter().find(|of| of["what"] == "no kernel runs").unwrap().clone()
+        };
+        let (more, less) = (findings(&before, &after), findings(&after, &before));
+        // Two calls, so the half each.
+        assert_eq!((&more["cost_ns"], &less["cost_ns"]), (&json!(1_000_000), &json!(-1_000_000)), "{more}");
+        assert_eq!(more["advice"].to_string().contains("nccl-stacks ranks "), helps, "{more}");
+        assert_eq!(less["advice"], Value::Null);
+    }
+}
+
 #[test]
 fn steps_are_compared_not_sums() {
     let [(_b, before), (_a, after)] = longer();

@@ -384,6 +384,27 @@ fn kernels_without_a_launch_are_said_where_they_cost_most() {
     assert!(!grouped.contains("No code is known"), "{grouped}");
 }
 
+/// Why kernels have no launch, and what to do first, is said where all have one reason: a call that is not recorded, or no correlation id.
+#[test]
+fn kernels_without_a_launch_have_a_reason_where_it_is_one() {
+    let work =
+        |ts: u32, dur: u32, args: &Value| gpu("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, ts, dur, args);
+    let (dropped, without_id) = (work(300, 60, &json!({"correlation": 3})), work(400, 60, &json!({})));
+    for (kernels, reason, is_advised) in [
+        (vec![dropped.clone()], ", whose call is not in the trace, though earlier ones are (records dropped?).", true),
+        (vec![without_id.clone()], ", with nothing that ties them to a call: no correlation id, no flow.", false),
+        (vec![dropped, without_id], ".", false),
+    ] {
+        let known = [call(1, 80), work(100, 30, &json!({"correlation": 1})), call(9, 90)];
+        let events = [&known[..], &kernels].concat();
+        has(&text(&events, &[]), &format!(" µs exposed){reason}\n"));
+        let found = answer(&events, &[])["findings"].take();
+        let finding = found.as_array().unwrap().iter().find(|of| of["what"] == "kernels without a launch").unwrap();
+        assert_eq!(finding["advice"].to_string().contains("record fewer steps"), is_advised, "{finding}");
+        assert!(finding["evidence"][0].as_str().unwrap().ends_with(reason), "{finding}");
+    }
+}
+
 /// Two gemms of 100 µs that run beside each other take more than the window has: that is no share of it.
 #[test]
 fn kernels_that_run_beside_each_other_have_no_share_above_the_whole() {

@@ -1,13 +1,13 @@
 //! What is wrong with a trace: a line for each kind of damage, and the total loss.
 
 use super::Losses;
-use crate::damage::{Cost, DamageReport, Description, Tally};
+use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
 use crate::document::format::{count, visible};
 use crate::store::Store;
 use crate::store::traces::Trace;
 
-/// The damage of a store's traces. Overlapping slices appear only with `names_all`: they are whole, were moved to another track, and need no
-/// action.
+/// The damage of a store's traces. What was moved appears only with `names_all`: it is whole and needs no action. Kernels that are there twice always
+/// appear, because each counts once.
 pub fn store_lines(store: &Store, names_all: bool) -> Vec<String> {
     let found = damages(store).filter(|(_, d, tally)| d.cost != Cost::None && tally.count > 0);
     let mut lines: Vec<String> =
@@ -53,7 +53,7 @@ fn kind_line(of: &str, description: &Description, tally: Tally, names_all: bool)
         Cost::Recovered => "Recovered",
         Cost::Moved | Cost::None => "Note",
     };
-    let is_shown = description.cost != Cost::Moved || names_all;
+    let is_shown = description.cost != Cost::Moved || description.kind == Damage::Duplicate || names_all;
     is_shown.then(|| format!("{verb}: {of}{}", described(description, tally)))
 }
 
