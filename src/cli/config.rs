@@ -18,8 +18,9 @@ use crate::error::Error;
 
 use super::args::{Cli, SHORT_HELP};
 use super::failure::Failure;
+use super::output::not_written;
 use super::stop::Stop;
-use super::terminal::Settings;
+use super::terminal::{Settings, check_stdout};
 use super::{notes, terminal};
 
 /// The file's name in a project's folder, and in the user's settings.
@@ -31,17 +32,17 @@ const KERNELS: &[&str] = &["kernel_name", "family"];
 /// Options that say which form an answer has.
 const FORMS: &[&str] = &["format", "json"];
 
-/// Parses the typed arguments. Like clap, ends the process if they are wrong or ask for help.
+/// Parses the typed arguments. Like clap, ends the process if they are wrong.
 pub(super) fn arguments(typed: &[OsString]) -> Result<Cli, Stop> {
     let mut program = Cli::command();
     if typed.len() == 2 && typed[1] == "-h" {
         program = program.override_help(SHORT_HELP);
     }
     // Which options are typed is known even if one of them is wrong. The second parse reports that.
-    let matches = program.clone().ignore_errors(true).try_get_matches_from(typed).unwrap_or_else(|e| e.exit());
+    let matches = program.clone().ignore_errors(true).try_get_matches_from(typed).map_err(ended)?;
     let (command, matches) = matches.subcommand().map_or((None, &matches), |(name, matches)| (Some(name), matches));
     let Some(path) = find(matches) else {
-        let (cli, matches) = parse(typed).unwrap_or_else(|e| e.exit());
+        let (cli, matches) = parse(typed).map_err(ended)?;
         set_loudness(&matches);
         return Ok(cli);
     };
@@ -51,7 +52,7 @@ pub(super) fn arguments(typed: &[OsString]) -> Result<Cli, Stop> {
     let taken = command_line.taken(&path)?;
     // If the arguments are wrong even without the file, that error is reported.
     let all = command_line.with(&taken);
-    let (cli, matches) = parse(&all).unwrap_or_else(|e| parse(typed).err().unwrap_or(e).exit());
+    let (cli, matches) = parse(&all).map_err(|e| ended(parse(typed).err().unwrap_or(e)))?;
     // The file is reported before its own --quiet takes effect: only a typed one hides it.
     if !taken.iter().any(|option| option == "--quiet") {
         set_loudness(&matches);
@@ -59,6 +60,14 @@ pub(super) fn arguments(typed: &[OsString]) -> Result<Cli, Stop> {
     notes::config(&path, taken.iter().map(|option| name(option)));
     set_loudness(&matches);
     Ok(cli)
+}
+
+/// A help text is an answer: what cannot be written is an error.
+fn ended(error: clap::Error) -> Stop {
+    if error.use_stderr() {
+        error.exit()
+    }
+    check_stdout().and_then(|()| error.print()).map_or_else(not_written, |()| Stop::Helped)
 }
 
 fn parse(words: &[OsString]) -> Result<(Cli, ArgMatches), clap::Error> {

@@ -40,6 +40,8 @@ pub(crate) enum Stop {
     Interrupted,
     /// 0: nobody reads the output any more, as with `| head -1`.
     OutputClosed,
+    /// 0: a help text was asked for, and is written.
+    Helped,
 }
 
 impl From<Failure> for Stop {
@@ -155,13 +157,13 @@ impl Stop {
             | Stop::Incomplete(message) => Some(message.clone()).filter(|message| !message.is_empty()),
             Stop::Interrupted => Some("Interrupted.".to_owned()),
             Stop::Left => Some("Nothing was chosen.".to_owned()),
-            Stop::OutputClosed | Stop::Job(_) => None,
+            Stop::OutputClosed | Stop::Helped | Stop::Job(_) => None,
         }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Stop::OutputClosed => 0,
+            Stop::OutputClosed | Stop::Helped => 0,
             Stop::Job(code) => *code,
             Stop::Failed(_) => 1,
             Stop::Usage(_) => 2,

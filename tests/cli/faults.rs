@@ -163,7 +163,7 @@ fn onto_a_full_device() {
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         assert!(stderr(&output).contains("standard output cannot be written: No space left"), "{}", stderr(&output));
     }
-    for script in [vec!["completions", "bash"], vec!["man"]] {
+    for script in [vec!["completions", "bash"], vec!["man"], vec!["-h"], vec!["ranks", "--help"], vec!["--version"]] {
         let script: Vec<String> = script.into_iter().map(str::to_owned).collect();
         let (last, args) = script.split_last().unwrap();
         let output = after("exec > /dev/full", args, Path::new(last));
@@ -187,8 +187,10 @@ fn without_standard_output() {
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
         assert!(fs::metadata(&file).unwrap().len() > 0, "{args:?}");
     }
-    let output = after("exec >&-", &["completions".to_owned()], Path::new("bash"));
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    for (command, last) in [("completions", "bash"), ("ranks", "--help"), ("diff", "-h")] {
+        let output = after("exec >&-", &[command.to_owned()], Path::new(last));
+        assert_eq!(output.status.code(), Some(1), "{command}: {}", stderr(&output));
+    }
 }
 
 /// A closed pipe is no failure, and nothing is printed about it.
