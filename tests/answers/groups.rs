@@ -612,3 +612,40 @@ fn a_limit_needs_no_more_than_the_largest_groups() {
     let text = stdout(&run(&[&path, "--group-by", "stream", "--limit", "3"]));
     has(&text, "(11,997 more groups)");
 }
+
+/// Six launches of a kernel of 100 µs each in 1,200 µs. The profiler writes no kernel of two of them: these may have taken a third of what looks like 800 µs of idle time.
+/// What is lost of a graph may be any part of it. Launches of a capture run nothing.
+#[test]
+fn launches_without_a_kernel_are_said_before_idle_time() {
+    let call = |name: &str, id: u32| tied("cuda_runtime", name, (1, 1), id * 200, 5, id);
+    let (launch, graph) = ("cudaLaunchKernel", "cudaGraphLaunch");
+    let run_of = |name: &str, kernels: std::ops::Range<u32>| -> Vec<String> {
+        let kernels = kernels.map(|id| kernel("gemm", (0, 7), id * 200 + 100, 100, id));
+        (0..6).map(|id| call(if id == 0 { launch } else { name }, id)).chain(kernels).collect()
+    };
+    let captured = [call("cudaStreamBeginCapture", 6), call(launch, 7), call("cudaStreamEndCapture", 8)];
+    let lost = "Of 2 of 6 launches no kernel is known: ";
+    let idle = |share: &str| format!("The GPU is idle for {share} % of 1.20 ms");
+    for (events, lost, said, unsaid) in [
+        (run_of(launch, 0..6), None, idle("50.0"), "up to"),
+        (run_of(launch, 0..4), Some(lost), idle("up to 66.7"), "idle for 66"),
+        (run_of(graph, 0..4), Some(lost), "No collective is recorded in the window.".to_owned(), "idle for"),
+        (
+            [run_of(launch, 0..6), captured.to_vec()].concat(),
+            None,
+            "The GPU is idle for ".to_owned(),
+            "no kernel is known",
+        ),
+    ] {
+        // All ends with the last kernel that could be there.
+        let events = [events, vec![slice("user_annotation", "all", (1, 1), 0, 1200)]].concat();
+        let (_folder, path) = trace_of(&events);
+        let text = stdout(&run(&[&path]));
+        match lost {
+            Some(lost) => assert!(text.starts_with(lost), "{text}"),
+            None => assert!(!text.contains("no kernel is known"), "{text}"),
+        }
+        has(&text, &said);
+        assert!(!text.contains(unsaid), "{unsaid}: {text}");
+    }
+}

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::gpu_spans::{GpuSpans, within_trace};
 use crate::answers::cost::Distribution;
-use crate::attribution::launches;
-use crate::id::{GpuId, SliceId};
-use crate::names::calls::Work;
+use crate::attribution::launches::{self, Launched};
+use crate::id::{GpuId, SliceId, ThreadId};
+use crate::names::calls::{CAPTURE_BEGIN, CAPTURE_END, GRAPH_LAUNCHES, WHOLE_GRAPH, Work};
 use crate::names::category::CategoryKind;
 use crate::names::steps::GPU_ANNOTATION;
 use crate::store::Store;
@@ -58,11 +58,29 @@ pub struct Summary {
     #[serde(default)]
     #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub queued_ns: Option<Ns>,
+    /// What is not recorded of the window's work, although the trace shows that there was some.
+    #[serde(default)]
+    pub unrecorded: Unrecorded,
     /// The kernel names with the most total time, among kernels launched in the window, or started in it if there is no `gpu_span`.
     #[cfg_attr(test, schemars(length(max = 5)))]
     pub top_kernels: Vec<KernelRow>,
     /// The number of distinct names of these kernels, including those not listed.
     pub kernel_names_found: u64,
+}
+
+/// Work that is not recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Unrecorded {
+    /// How many calls launched kernels or graphs in the window; 0 where hardly any time is without a kernel.
+    pub launches: u64,
+    /// Of so many of them no kernel is known: the profiler dropped it or its time, or they were captured into a graph.
+    pub launches_without_kernels: u64,
+    /// How many of these launched a graph of any number of kernels.
+    pub graphs_without_kernels: u64,
+    /// When graphs ran that are recorded as a whole, as Nsight Systems does by default: which kernels were in them is unknown.
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub graphs_ns: Ns,
 }
 
 /// All kernels of one name, like a row of `nsys stats -r cuda_gpu_kern_sum`.
@@ -107,6 +125,10 @@ impl Summary {
         for (sum, time) in [(&mut self.copies_ns, other.copies_ns), (&mut self.queued_ns, other.queued_ns)] {
             *sum = sum.zip(time).map(|(sum, time)| sum + time);
         }
+        self.unrecorded.launches += other.unrecorded.launches;
+        self.unrecorded.launches_without_kernels += other.unrecorded.launches_without_kernels;
+        self.unrecorded.graphs_without_kernels += other.unrecorded.graphs_without_kernels;
+        self.unrecorded.graphs_ns += other.unrecorded.graphs_ns;
         self.top_kernels.clear();
         self.kernel_names_found = 0;
     }
@@ -125,14 +147,19 @@ impl Summary {
 pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> Summary {
     let mut summary = times(within_trace(store, window), spans);
     if summary.share(summary.wall_ns - summary.busy_ns).is_some_and(|share| share >= NOTABLE) {
+        let launched = launches::for_work(store, store.kernels.clone()).kernels;
         (summary.copies_ns, summary.queued_ns) =
-            (Some(spans.idle_with(copies(store))), Some(spans.idle_with(queued(store))));
+            (Some(spans.idle_with(copies(store))), Some(spans.idle_with(queued(store, &launched))));
+        summary.unrecorded = unrecorded(store, &launched, summary.window);
     }
     summary.gpu_annotation = summary.gpu_span.and_then(|work| annotation(store, window, work));
     let slices = &store.slices;
     let inside = store.kernels.iter().copied().filter(|kernel| spans.count(store, *kernel));
-    let inside = inside.map(|kernel| (slices.name(kernel), slices.dur(kernel)));
-    (summary.top_kernels, summary.kernel_names_found) = top_kernels(store, inside);
+    let inside: Vec<(StringId, Ns)> = inside.map(|kernel| (slices.name(kernel), slices.dur(kernel))).collect();
+    if let Some(graph) = store.strings.find(WHOLE_GRAPH) {
+        summary.unrecorded.graphs_ns = inside.iter().filter(|(name, _)| *name == graph).map(|(_, dur)| *dur).sum();
+    }
+    (summary.top_kernels, summary.kernel_names_found) = top_kernels(store, inside.into_iter());
     summary
 }
 
@@ -145,12 +172,37 @@ fn copies(store: &Store) -> impl Iterator<Item = (GpuId, Window)> {
 }
 
 /// From the end of the call that launches a kernel to the start of that, by GPU.
-fn queued(store: &Store) -> impl Iterator<Item = (GpuId, Window)> {
-    let launched = launches::for_work(store, store.kernels.clone()).kernels.into_iter();
-    launched.filter_map(|of| {
+fn queued(store: &Store, launched: &[Launched]) -> impl Iterator<Item = (GpuId, Window)> {
+    launched.iter().filter_map(|of| {
         let window = Window { start: store.slices.window(of.call?).end, end: store.slices.ts(of.kernel) };
         Some((store.gpu_of(of.kernel), window))
     })
+}
+
+/// The launches of a window, and those of which no kernel is recorded. A kernel whose launch is unknown may be of any of these. Where a stream is captured, launches
+/// run nothing.
+fn unrecorded(store: &Store, launched: &[Launched], window: Window) -> Unrecorded {
+    let known: HashSet<SliceId> = launched.iter().filter_map(|of| of.call).collect();
+    let mut capturing: HashSet<Option<ThreadId>> = HashSet::new();
+    let mut found = Unrecorded::default();
+    for call in store.runtime_calls.iter().copied() {
+        let (name, thread) = (store.slice_name(call), store.thread_of(call));
+        if name.contains(CAPTURE_BEGIN) {
+            capturing.insert(thread);
+        } else if name.contains(CAPTURE_END) {
+            capturing.remove(&thread);
+        }
+        let is_graph = GRAPH_LAUNCHES.contains(&name);
+        let is_launch = is_graph || Work::of_call(name) == Some(Work::Kernel);
+        if is_launch && capturing.is_empty() && window.contains(store.slices.ts(call)) {
+            found.launches += 1;
+            found.launches_without_kernels += u64::from(!known.contains(&call));
+            found.graphs_without_kernels += u64::from(is_graph && !known.contains(&call));
+        }
+    }
+    let unknown = launched.iter().filter(|of| of.call.is_none()).count() as u64;
+    found.launches_without_kernels = found.launches_without_kernels.saturating_sub(unknown);
+    found
 }
 
 /// The GPU annotation that has the name of the window's slice and spans all of its work. Kineto projects an annotation onto the GPU: from the first

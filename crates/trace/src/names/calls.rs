@@ -3,6 +3,9 @@
 /// Calls that launch a whole captured graph, whose kernels all have the correlation id of this call (CUDA runtime and driver, HIP).
 pub const GRAPH_LAUNCHES: &[&str] = &["cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"];
 
+/// The name of a graph that was recorded as a whole, which is what Nsight Systems does by default. It is no kernel, but what the GPU did.
+pub const WHOLE_GRAPH: &str = "CUDA graph, recorded as a whole (--cuda-graph-trace=node records its kernels)";
+
 /// Part of the names of calls that begin the capture of a stream into a graph: `cuStreamBeginCaptureToGraph`.
 pub const CAPTURE_BEGIN: &str = "StreamBeginCapture";
 

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, EventsOf, KeySet, Kind, Scope, Shard};
 use crate::input::reader::Summary;
 use crate::names::args::{CORRELATION, GRAPH_ID, GRAPH_NODE_ID, in_table};
+use crate::names::calls::WHOLE_GRAPH;
 
 const PROCESSES: Table = Table { name: "PROCESSES", columns: &["globalPid", "name"], process: Some("globalPid") };
 
@@ -69,9 +70,6 @@ pub(super) const OF_GPU: &[Table] = &[KERNELS, COPIES, FILLS, GRAPHS, CALLS];
 pub(super) use nvtx::EVENTS as NVTX;
 
 const TABLES: [Table; 6] = [NVTX, CALLS, KERNELS, COPIES, FILLS, GRAPHS];
-
-/// A graph that was recorded as a whole, which is what Nsight Systems does by default. It is no kernel, but what the GPU did.
-const GRAPH: &str = "CUDA graph, recorded as a whole (--cuda-graph-trace=node records its kernels)";
 
 /// The category of functions of call chains.
 const FUNCTION: &str = "callchain";
@@ -336,7 +334,7 @@ impl<'e, S: Shard, F: FnMut(S::Batch) -> bool> Reader<'e, S, F> {
     }
 
     fn graph(&mut self, row: &Fields<'_>) -> Result<()> {
-        self.work(row, GRAPH, "kernel", |_| {})
+        self.work(row, WHOLE_GRAPH, "kernel", |_| {})
     }
 
     /// Work of a GPU; `more` adds the arguments that only this kind has.
