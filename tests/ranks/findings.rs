@@ -85,7 +85,7 @@ fn waiting_for_nobody_in_particular_is_a_finding() {
     assert!(!of_kind(&answer, "waiting").is_empty(), "{}", answer["findings"]);
     let verdict = verdict_of(&answer);
     assert!(
-        verdict.contains("; no rank stands out: nothing above") || verdict.contains("; the CPUs set the pace"),
+        verdict.contains("; no rank stands out: no lateness above") || verdict.contains("; the CPUs set the pace"),
         "{verdict}"
     );
     let caused = answer["ranks"].as_array().unwrap().iter().map(|rank| rank["caused_ns"].as_i64().unwrap());

@@ -7,6 +7,7 @@ use super::critical::shown;
 use super::pipeline;
 use crate::answers::damage;
 use crate::answers::diff::document::names as step_names;
+use crate::answers::ranks::critical::CriticalPath;
 use crate::answers::ranks::data::{RankReport, StepWaits, TooLarge};
 use crate::answers::ranks::pipeline::Pipeline;
 use crate::answers::ranks::verdict::{HALF, Pace, WORTH};
@@ -238,6 +239,10 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>, room: usi
     // While a late rank computes, the others' bubble grows.
     let saved: f64 = late.iter().filter(|of| of.is_proven).map(|of| share(of.named_saving())).sum();
     reasons.extend(report.pipeline.as_ref().map(|of| (of.bubble_share() - saved, Reason::Bubble(of))));
+    // Twice as fast, transfers save half of what they are of the path. With ranks that are missing they may be waiting.
+    let transfers = report.critical_path.as_ref().filter(|_| report.absent.is_none()).map(transfer_share);
+    let transfers = transfers.filter(|share| share / 2.0 >= PACE);
+    reasons.extend(transfers.map(|share| (share / 2.0, Reason::Transfers(share))));
     reasons.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     // The sentence on waiting is the last one, unless the largest cause on some ranks would be left out for it: after the pace and the bubble it is the third.
     let is_late = |(_, reason): &(f64, Reason<'_>)| matches!(reason, Reason::Late(_));
@@ -262,6 +267,9 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>, room: usi
                 late_work(report, &whole, of, (subject, is_further))
             }
             Reason::Pace(pace) => pace_sentence(pace, subject, whole.at_most),
+            Reason::Transfers(share) => {
+                format!("Transfers of collectives set the pace: they are {} of the critical path.", percent(share))
+            }
             Reason::Bubble(pipeline) => pipeline::sentence(pipeline, Some(reruns)),
             Reason::Nobody => nobody(report, reruns, &whole),
         });
@@ -296,8 +304,15 @@ enum Reason<'r> {
     Pace(Pace),
     /// The stages of a pipeline wait for each other.
     Bubble(&'r Pipeline),
+    /// Collectives take long once all ranks are there: this share of the critical path.
+    Transfers(f64),
     /// No rank does.
     Nobody,
+}
+
+fn transfer_share(path: &CriticalPath) -> f64 {
+    let time: i64 = path.kinds.iter().filter(|of| of.kind == PathKind::Transfer).map(|of| of.path_ns).sum();
+    Ns(time).share_of(Ns(path.length_ns)).unwrap_or(0.0)
 }
 
 fn pace_sentence(pace: Pace, subject: &str, at_most: &str) -> String {
@@ -736,7 +751,7 @@ fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole) -> String {
         } else {
             String::new()
         };
-        return format!("No rank stands out: nothing above {hidden}{steps} can be hidden{but}.");
+        return format!("No rank stands out: no lateness above {hidden}{steps} can be hidden{but}.");
     }
     let is_waited_for = report.waited_ns.share_of(report.measured_ns).is_some_and(|share| share >= WORTH);
     // What is more than the job is no bound.
@@ -885,6 +900,7 @@ pub(crate) fn has_launches(report: &RankReport) -> bool {
 mod tests {
     use super::*;
     use crate::answers::ranks::absent::WaitsForAbsent;
+    use crate::answers::ranks::critical::KindTime;
     use crate::answers::ranks::data::RankWaits;
     use crate::answers::ranks::document::trust::trust;
     use crate::replay::transplant::RerunError;
@@ -902,7 +918,9 @@ mod tests {
         let reruns = Reruns { hidden_ns: 1_300_000, ..reruns(40_000_000) };
         assert_eq!(
             of_reruns(&report, &reruns, None, SENTENCES),
-            ["A step takes 10.0 ms (mean of 4); no rank stands out: nothing above 1.30 ms in 4 steps can be hidden."]
+            [
+                "A step takes 10.0 ms (mean of 4); no rank stands out: no lateness above 1.30 ms in 4 steps can be hidden."
+            ]
         );
     }
 
@@ -919,7 +937,7 @@ mod tests {
         };
         let none = Nobody::default;
         for (all, hidden, most) in [(800_000, 1_300_000, "1.30 ms"), (390_000, 300_000, "390.0 µs")] {
-            let bound = format!("no rank stands out: nothing above {most} in 4 steps can be hidden.");
+            let bound = format!("no rank stands out: no lateness above {most} in 4 steps can be hidden.");
             assert_eq!(said(all, hidden, none()), bound);
         }
         let half = "it would take 5.00 ms (−50.0 %, ± 1.0 %).";
@@ -932,7 +950,7 @@ mod tests {
         let begin = said(100, 1_300_000, Nobody { together_saves_ns: 4_000_000, ..none() });
         let but =
             "can be hidden but when ranks begin: if all began together, it would take 9.00 ms (−10.0 %, ± 1.0 %).";
-        assert_eq!(begin, format!("no rank stands out: nothing above 1.30 ms in 4 steps {but}"));
+        assert_eq!(begin, format!("no rank stands out: no lateness above 1.30 ms in 4 steps {but}"));
         let kernel = "void flash::fwd<int>(long)".to_owned();
         let turn = said(20_000_000, 39_000_000, Nobody { in_turn: Some(Some(kernel)), ..none() });
         let begins = "no rank is late in most steps, another one takes longest each time, most in flash::fwd: ";
@@ -1155,6 +1173,28 @@ mod tests {
             let said = of_reruns(&RankReport::default(), &reruns, None, SENTENCES);
             let none = "A step takes 10.0 ms (mean of 4); no rank stands out: as fast as";
             assert_eq!(said, [format!("{none} {who} would save 0.8 %.")]);
+        }
+    }
+
+    /// Half of what transfers are of the path is more than GPUs twice as fast would save; not where less than half of it is transfers, nor where a rank is missing, for
+    /// which they may wait.
+    #[test]
+    fn transfers_that_are_most_of_the_path_come_first() {
+        let said = |transfer_ns: i64, absent: bool| {
+            let kinds = vec![
+                KindTime { kind: PathKind::Transfer, path_ns: transfer_ns },
+                KindTime { kind: PathKind::Compute, path_ns: 40_000_000 - transfer_ns },
+            ];
+            let path = CriticalPath { length_ns: 40_000_000, kinds, ..CriticalPath::default() };
+            let absent = absent.then(WaitsForAbsent::default);
+            let report = RankReport { critical_path: Some(path), absent, ..RankReport::default() };
+            of_reruns(&report, &reruns(40_000_000), Some(Pace { cpus: 0.01, gpus: 0.26, both: 0.27 }), SENTENCES)
+        };
+        let first = "A step takes 10.0 ms (mean of 4); transfers of collectives set the pace: they are 54.0 % of the critical path.";
+        assert_eq!(said(21_600_000, false)[0], first);
+        assert!(said(20_600_000, false)[0].contains("the GPUs set the pace"), "{:?}", said(20_600_000, false));
+        for said in [said(19_600_000, false), said(21_600_000, true)] {
+            assert!(!said.concat().contains("ransfers of collectives set"), "{said:?}");
         }
     }
 
