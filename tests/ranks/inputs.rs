@@ -184,27 +184,29 @@ fn a_copy_of_a_rank_counts_once() {
     assert_eq!(answer(&[files.root(), &files.path("rank0.json")], &[]), all);
 }
 
+/// The name of a file is a hint, which the header overrules: on several hosts it has the local rank.
 #[test]
-fn a_name_that_contradicts_the_header_is_an_error() {
+fn the_header_overrules_the_name_of_a_file() {
     let files = Files::new(&small());
     let all = without_names(answer(&[files.root()], &[]));
-    let renamed = files.put("named/rank7.json", &std::fs::read(files.path("rank0.json")).unwrap());
-    let mut traces = files.ranks(&[1, 2, 3]);
-    traces.push(renamed);
-    let said = refused(&traces, &[]);
-    assert_names(&said, &["rank7.json", "the header says that it is rank 0", "the name of the file says rank 7"]);
-    assert_names(&said, &["--rank RANK=TRACE"]);
-    assert_eq!(without_names(answer(&traces, &["--rank", "0=rank7.json"])), all);
-    assert_eq!(without_names(answer(&traces, &["--rank", "0=named/rank7.json"])), all);
-    for (given, says) in [("0=rank8.json", "no such trace"), ("rank7.json", "--rank")] {
-        let output = ranks_of(&traces, &["--rank", given]);
-        assert_eq!(output.status.code(), Some(2), "{given}: {}", stderr(&output));
-        assert_names(&stderr(&output), &[says]);
+    for name in ["rank7.json", "local_rank1.json", "worker7.json"] {
+        let renamed = files.put(&format!("named/{name}"), &std::fs::read(files.path("rank0.json")).unwrap());
+        let mut traces = files.ranks(&[1, 2, 3]);
+        traces.push(renamed);
+        assert_eq!(without_names(answer(&traces, &[])), all, "{name}");
+        assert_eq!(without_names(answer(&traces, &["--rank", &format!("0={name}")])), all);
+        assert_eq!(without_names(answer(&traces, &["--rank", &format!("0=named/{name}")])), all);
+        for (given, says) in [("0=rank8.json", "no such trace"), (name, "--rank")] {
+            let output = ranks_of(&traces, &["--rank", given]);
+            assert_eq!(output.status.code(), Some(2), "{given}: {}", stderr(&output));
+            assert_names(&stderr(&output), &[says]);
+        }
     }
-    // Words that may count something else are overruled.
-    let worker = files.put("named/worker7.json", &std::fs::read(files.path("rank0.json")).unwrap());
-    traces.pop();
-    traces.push(worker);
+    // Each host names its files by its local ranks.
+    let traces = [0, 1, 2, 3].map(|rank| {
+        let trace = std::fs::read(files.path(&format!("rank{rank}.json"))).unwrap();
+        files.put(&format!("hosts/node{}/rank{}.json", rank / 2, rank % 2), &trace)
+    });
     assert_eq!(without_names(answer(&traces, &[])), all);
 }
 

@@ -410,10 +410,10 @@ fn a_rank_can_be_given() {
         assert_eq!((&stacks["traces"][0]["rank"], &stacks["stacks"][0]["rank"]), (&json!(9), &json!("rank 9")));
     }
     part(&[&trace, "--rank", "9=other.json"], &files.path("x.json"), 2);
-    // What nothing says is said at once, where the trace still is.
+    // The header overrules the file's name.
     let renamed = files.put("named/rank7.json", &std::fs::read(files.path("rank1.json")).unwrap());
-    let said = part(&[&renamed], &files.path("x.json"), 0);
-    assert_names(&said, &["the header says that it is rank 1", "--rank RANK=TRACE"]);
+    assert_eq!(part(&[&renamed], &files.path("x.json"), 0), "");
+    assert_eq!(incomplete(&["--per-rank", &files.path("x.json")]).1["traces"][0]["rank"], json!(1));
 }
 
 /// Records that know when kernels ran are compared as traces are.

@@ -221,8 +221,10 @@ pub fn rank_of(reduction: &RankReduction) -> Result<u32, JobError> {
     }
     let given = reduction.said.iter().find(|(source, _)| *source == RankSource::Given);
     let Some(first) = given.or(reduction.said.first()).copied() else { return Err(JobError::Unknown { trace }) };
-    let mut others = reduction.said.iter().copied().filter(|(source, _)| *source != RankSource::FileWord);
-    match others.find(|(_, rank)| given.is_none() && *rank != first.1 && first.0 != RankSource::FileWord) {
+    // The name of a file is a hint: of several hosts it has the local rank.
+    let is_name = |source: RankSource| matches!(source, RankSource::FileName | RankSource::FileWord);
+    let mut others = reduction.said.iter().copied().filter(|(source, _)| !is_name(*source));
+    match others.find(|(_, rank)| given.is_none() && *rank != first.1) {
         Some(second) => Err(JobError::Contradiction { trace, first, second }),
         None => Ok(first.1),
     }
