@@ -33,12 +33,16 @@ fn page() {
     let folder = Path::new("src/document/html/page");
     println!("cargo:rerun-if-changed=src/document/html");
     let script = |first: &str| assemble::script(folder, first).unwrap_or_else(|why| panic!("the page: {why}"));
-    let style = fs::read_to_string(folder.join("style.css")).unwrap_or_else(|why| panic!("the page's style: {why}"));
+    let style = |name: &str| {
+        let text = fs::read_to_string(folder.join(name)).unwrap_or_else(|why| panic!("the page's {name}: {why}"));
+        assemble::style(&text)
+    };
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     for (file, variable, text) in [
         ("page.js", "NCCL_STACKS_PAGE_SCRIPT", script("app.js")),
         ("boot.js", "NCCL_STACKS_PAGE_BOOT", script("boot.js")),
-        ("page.css", "NCCL_STACKS_PAGE_STYLE", assemble::style(&style)),
+        ("page.css", "NCCL_STACKS_PAGE_STYLE", style("style.css")),
+        ("views.css", "NCCL_STACKS_PAGE_VIEWS", style("views.css")),
     ] {
         println!("cargo:rustc-env={variable}=sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())));
         fs::write(out.join(file), text).unwrap_or_else(|why| panic!("{file}: {why}"));

@@ -298,6 +298,11 @@ impl Table {
         self
     }
 
+    /// What it answers; its title where nothing more is known.
+    pub(crate) fn question(&self) -> &'static str {
+        QUESTIONS.iter().find(|(known, _)| *known == self.id).map_or(self.title, |(_, question)| question)
+    }
+
     /// The first rows alone, of which nothing says how many there are.
     #[must_use]
     pub(crate) fn top(self, most: usize) -> Self {
@@ -415,8 +420,9 @@ impl Serialize for Table {
             Titled { title, unit: self.rows.iter().find_map(|row| row[at].unit()).unwrap_or("text"), help }
         };
         let row = |row: &'_ Vec<Cell>| self.on_page().map(|at| row[at].clone()).collect::<Vec<Cell>>();
-        let mut table = serializer.serialize_struct("Table", 4)?;
+        let mut table = serializer.serialize_struct("Table", 5)?;
         table.serialize_field("title", self.title)?;
+        table.serialize_field("question", self.question())?;
         table.serialize_field("columns", &self.on_page().map(titled).collect::<Vec<_>>())?;
         table.serialize_field("rows", &self.rows.iter().map(row).collect::<Vec<_>>())?;
         table.serialize_field("found", &self.found)?;
@@ -546,6 +552,38 @@ const MEANINGS: &[(&str, &str)] = &[
     ),
     ("would save", "how much earlier the job ends in a rerun with this rule alone; what several save does not add up"),
     ("waited", "how long of that they waited for a rank that came later"),
+];
+
+/// The question of each table on a page, by its name.
+const QUESTIONS: &[(&str, &str)] = &[
+    ("bandwidths", "How fast is data moved, by collective and size?"),
+    ("bytes", "How many bytes does each rank give to which other?"),
+    ("changes", "Which code costs more or less than before?"),
+    ("channels", "Is a channel slower than the others of its kernel, or has it more to move?"),
+    ("communicators", "Which communicators are there, and how many of their ranks are in these files?"),
+    ("critical", "What does the length of the job consist of?"),
+    ("entries", "Which rank enters NCCL after its peers, and by how much?"),
+    ("events", "What else did NCCL's profiler see?"),
+    ("files", "What was read from which file, and what was left out?"),
+    ("flows", "Did each run do the steps that were planned?"),
+    ("groups", "In which groups are operations, and which group takes longest?"),
+    ("hung", "Which group waits, and for whom?"),
+    ("links", "Which link is slow?"),
+    ("operations", "Which operations were recorded, how long did they take, and how fast were they?"),
+    ("pipeline", "What do the stages of the pipeline compute, and for how long are they idle?"),
+    ("planned", "How many bytes may each rank give to which other?"),
+    ("proxies", "What do the network's threads wait for?"),
+    ("ranks", "Which rank waits, and for which do others wait?"),
+    ("runs", "What differs over all ranks?"),
+    ("sides", "What differs over all that was measured?"),
+    ("spans", "In which span of time do ranks wait longest?"),
+    ("stacks", "Which code costs most?"),
+    ("steps", "Which step takes longest, and what does it consist of?"),
+    ("waits", "In which code do ranks wait?"),
+    (
+        "what-if",
+        "What would the job take if something were different? Each row is a rerun with one rule; what several save does not add up.",
+    ),
 ];
 
 fn help(title: &str) -> &'static str {

@@ -164,16 +164,16 @@ fn nothing_is_said_twice() {
     let advised = hang["hung"].as_array().unwrap().iter().filter(|group| !group["advice"].is_null()).count();
     assert!(advised >= 2, "{hang}");
     let Some(tab) = open(&page) else { return };
-    let advice = tab.texts("[...document.querySelectorAll('#hang strong')].map((of) => of.textContent).filter((of) => of.startsWith('First: '))");
+    let advice = tab.texts("[...document.querySelectorAll('#hung strong')].map((of) => of.textContent).filter((of) => of.startsWith('First: '))");
     assert_eq!(
         advice,
         ["First: check whether the process of rank 21 still runs, and in which function: py-spy dump --pid PID."]
     );
-    let list = "document.querySelector('#hang details.open-groups')";
+    let list = "document.querySelector('#hung details.open-groups')";
     assert_eq!(tab.text(&format!("String({list}.open)")), "false");
     let summary = tab.text(&format!("{list}.querySelector('summary').innerText"));
     assert!(summary.starts_with("Incomplete everywhere: 7 groups on ranks 0-15, 24-63"), "{summary}");
-    tab.click("#hang details.open-groups summary");
+    tab.click("#hung details.open-groups summary");
     assert_eq!(tab.number(&format!("{list}.querySelectorAll('p').length")), 7.0);
     tab.assert_quiet();
 }

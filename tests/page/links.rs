@@ -148,7 +148,7 @@ fn wrong_addresses_do_no_harm() {
 #[test]
 fn a_link_opens_what_is_closed() {
     let Some(tab) = open(&kind("ranks").page()) else { return };
-    assert_eq!(tab.number("document.querySelectorAll('#views > section').length"), 8.0);
+    assert_eq!(tab.number("document.querySelectorAll('#picture > section, #views > section').length"), 8.0);
     tab.evaluate("document.getElementById('more').open = false");
     assert_eq!(tab.evaluate("document.getElementById('pairs').checkVisibility()"), false);
     tab.evaluate("location.hash = '#view=pairs'");

@@ -2,6 +2,7 @@
 
 mod browser;
 mod compare;
+mod first_screen;
 mod hang;
 mod hostile;
 mod keyboard;

@@ -82,7 +82,7 @@ pub(crate) const KINDS: &[Kind] = &[
         command: &["hang", "testdata/records/hang"],
         document: "hang",
         code: 4,
-        views: &["hang", "commands"],
+        views: &["hang", "hung", "commands"],
     },
     Kind {
         name: "diff",

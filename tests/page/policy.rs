@@ -26,13 +26,14 @@ fn parts(name: &str) -> Parts {
     let markup = [&script, &style, &packed, &code].into_iter().fold(text.clone(), |rest, part| rest.replace(part, ""));
     let bytes = script.len() + code.len() + style.len();
     let unpacked = String::from_utf8(unpack(&Value::String(code))).unwrap();
-    Parts { markup, script: script + &unpacked, style, bytes }
+    let (of_views, of_page) = unpacked.split_once('\0').unwrap();
+    Parts { markup, script: script + of_page, style: style + of_views, bytes }
 }
 
 #[test]
 fn the_policy_allows_the_pages_own_script_and_style_alone() {
     let policy = regex::Regex::new(
-        r#"<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-[A-Za-z0-9+/]{43}=' 'sha256-[A-Za-z0-9+/]{43}='; style-src 'sha256-[A-Za-z0-9+/]{43}='; base-uri 'none'; form-action 'none'">"#,
+        r#"<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-[A-Za-z0-9+/]{43}=' 'sha256-[A-Za-z0-9+/]{43}='; style-src 'sha256-[A-Za-z0-9+/]{43}=' 'sha256-[A-Za-z0-9+/]{43}='; base-uri 'none'; form-action 'none'">"#,
     );
     let policy = policy.unwrap();
     for kind in KINDS {

@@ -38,7 +38,7 @@ fn kernels_are_found() {
     let before = tab.pictures("#timeline canvas");
     focus(&tab);
     tab.key("/");
-    tab.type_text("allGATHER");
+    tab.type_text("allGATHER_ring");
     assert_eq!(status(), "2 of 19 kernels, 160.0 µs");
     assert!(tab.pictures("#timeline canvas") != before, "nothing is outlined");
     for (start, number) in [("1.30 ms", 1), ("1.50 ms", 2), ("1.30 ms", 1)] {
@@ -51,9 +51,10 @@ fn kernels_are_found() {
     assert!(tab.evaluate(&format!("document.activeElement === {CANVAS}")) == true);
     // Whoever gets the address sees the same. Names of stacks are found, too.
     let Some(other) = open_at(&page, "#find=optimizer.py") else { return };
+    // The kernel is found by its stack. The function is the only one of its file.
     assert_eq!(
         other.text("document.querySelector('#timeline .toolbar [role=status]').innerText"),
-        "1 of 19 kernels, 80.0 µs"
+        "1 of 19 kernels, 80.0 µs; 1 of 73 functions"
     );
     tab.assert_quiet();
 }
@@ -192,7 +193,7 @@ fn calls_of_threads_have_rows() {
     let graph = all.iter().find(|call| call.contains("cudaGraphLaunch")).unwrap();
     assert!(graph.ends_with("at 1.70 ms, took 10.0 µs, launched 2 kernels of a stack"), "{graph}");
     // A collective names its launch, and the other way round: Enter on a call chooses the stack.
-    let Some(tab) = open_at(&kind("costs").page(), "#find=AllReduce") else { return };
+    let Some(tab) = open_at(&kind("costs").page(), "#find=ncclDevKernel_AllReduce") else { return };
     tab.evaluate("document.querySelector('#timeline input').focus(), 1");
     tab.key("Enter");
     assert!(!says(&tab).contains("launched"), "it was launched before the recording: {}", says(&tab));
@@ -259,4 +260,77 @@ fn a_pipelines_pieces_are_on_the_lanes_of_its_ranks() {
     assert_eq!(seen, wanted);
     tab.assert_quiet();
     assert_eq!(packed(&kind("ranks").page())["lanes"]["pieces"]["rows"], 0);
+}
+
+/// On the lanes of all ranks the same keys work as on those of one: find, zoom, move, and fit.
+#[test]
+fn lanes_of_all_ranks_have_the_same_keys() {
+    let page = kind("ranks").page();
+    let Some(tab) = open(&page) else { return };
+    focus(&tab);
+    tab.key("/");
+    tab.type_text("all_reduce");
+    tab.settle();
+    let status = tab.text("document.querySelector('#timeline .toolbar [role=status]').innerText");
+    let all = packed(&page)["lanes"]["rows"]["rows"].as_u64().unwrap();
+    has(&status, &format!("of {all} collectives, "));
+    tab.key("Enter");
+    assert!(says(&tab).contains("all_reduce"), "{}", says(&tab));
+    tab.key("Escape");
+    let shown = || {
+        tab.settle();
+        tab.text(&format!("{CANVAS}.getAttribute('aria-label')"))
+    };
+    let mut seen = vec![shown()];
+    for key in ["f", "w", "d", "a", "s", "Home"] {
+        tab.key(key);
+        let now = shown();
+        assert!(*seen.last().unwrap() != now, "{key} changes nothing: {now}");
+        seen.push(now);
+    }
+    assert_eq!(seen[0], seen[6]);
+    assert_eq!(seen[2], seen[4], "a does not take back what d does");
+    tab.assert_quiet();
+}
+
+/// What one sees of the functions of threads: their names on the lanes, by the colour of the letters.
+const DRAWN: &str = "window.drawn = []; const real = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (...of) { window.drawn.push(of[0]); return real.apply(this, of); }";
+
+/// Functions come as one zooms in. Those of costs.json are all there, to the nanosecond: its first collective has these callers.
+#[test]
+fn functions_appear_as_one_zooms_in() {
+    let page = kind("costs").page();
+    assert_eq!(packed(&page)["timelines"][0]["cpu"]["functions_left_out"], 0);
+    let Some(tab) = open(&page) else { return };
+    tab.evaluate(DRAWN);
+    let named = |from: u32, to: u32| {
+        tab.evaluate(&format!("window.drawn = [], location.hash = '#from={from}&to={to}'"));
+        tab.settle();
+        tab.texts("window.drawn")
+    };
+    let wide = named(0, 2_000_000);
+    let near = named(55_000, 90_000);
+    let is_there = |texts: &[String], name: &str| texts.iter().any(|text| text.contains(name));
+    assert!(is_there(&wide, "train.py(10): main") && !is_there(&wide, "c10d::allreduce_"), "{wide:?}");
+    assert!(is_there(&near, "c10d::allreduce_") && is_there(&near, "cudaLaunchKernelExC"), "{near:?}");
+    tab.assert_quiet();
+}
+
+/// Where a page has no room for all functions, it has those of the costliest step down to an eighth of the length of others, and says so.
+#[test]
+fn functions_that_are_not_there_are_said() {
+    let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
+    let late = Some(Late { rank: 0, extra_ns: 2_000_000, how, when: When::EveryLayer });
+    let (_folder, files) = written(&Job { steps: 40, late, ..Job::default() });
+    let page = write("functions", &[&format!("{files}/rank0.json"), "--format", "html"], 0);
+    let cpu = packed(&page)["timelines"][0]["cpu"].take();
+    let (left, kept) = (cpu["functions_left_out"].as_u64().unwrap(), cpu["functions"]["rows"].as_u64().unwrap());
+    assert!(left > 0 && kept > 500, "{left} are left out, {kept} are there");
+    assert!(cpu["functions"]["data"].as_str().unwrap().len() < 9_000);
+    let Some(tab) = open(&page) else { return };
+    let help = tab.text("document.querySelector('#timeline details.legend').textContent");
+    let least = crate::page::numbers::duration(cpu["least_ns"].as_u64().unwrap());
+    has(&help, &format!("in the costliest step than {least}."));
+    tab.assert_quiet();
 }

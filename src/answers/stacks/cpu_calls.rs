@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::functions::{FINER, Functions};
 use crate::attribution::launches;
 use crate::id::{SliceId, ThreadId};
 use crate::names::calls::{Work, waits_for_collective, waits_for_gpu};
@@ -25,6 +26,10 @@ pub struct CpuCalls {
     pub merged: Ns,
     /// The number of calls left out because there were too many rows; the shortest rows go first.
     pub left_out: u64,
+    /// What the threads run around these calls; their names are among those of the calls.
+    pub functions: Functions,
+    /// The costliest step, in ns since the window began, if there are several: it is drawn finer.
+    pub step: Option<Window>,
 }
 
 /// A thread that launches kernels.
@@ -71,8 +76,13 @@ struct Call {
 
 impl CpuCalls {
     /// The calls of a window, and the row of each call of `chosen`, if it has one.
-    pub(crate) fn find(store: &Store, window: Window, chosen: &BTreeSet<SliceId>) -> (Self, HashMap<SliceId, u32>) {
-        let mut calls = CpuCalls::default();
+    pub(crate) fn find(
+        store: &Store,
+        window: Window,
+        step: Option<Window>,
+        chosen: &BTreeSet<SliceId>,
+    ) -> (Self, HashMap<SliceId, u32>) {
+        let mut calls = CpuCalls { step, ..CpuCalls::default() };
         let mut found = outermost(in_window(store, window));
         let launching: BTreeSet<ThreadId> = found.iter().filter(|call| !call.blocks).map(|call| call.thread).collect();
         found.retain(|call| launching.contains(&call.thread));
@@ -89,6 +99,7 @@ impl CpuCalls {
             is_chosen: chosen.contains(&call.slice),
         };
         calls.rows = found.iter().map(row).collect();
+        calls.functions = Functions::find(store, window, step, &place, &mut names);
         calls.names = texts(store, names);
         let of_chosen = found.iter().zip(0..).filter(|(call, _)| chosen.contains(&call.slice));
         let of_call = of_chosen.map(|(call, at)| (call.slice, at)).collect();
@@ -114,11 +125,11 @@ impl CpuCalls {
     pub(crate) fn thin(&mut self, most: usize) -> Vec<Option<u32>> {
         let before = self.rows.clone();
         if let Some(surplus) = before.len().checked_sub(most).and_then(|over| over.checked_sub(1)) {
-            let mut gaps = gaps(&before, self.threads.len());
+            let mut gaps = gaps(&before, self.step, self.threads.len());
             gaps.sort_unstable();
             let gap = gaps.get(surplus).or(gaps.last()).copied().unwrap_or_default();
             self.merged = self.merged.max(gap).max(Ns(1));
-            self.rows = merged(&before, gap, self.threads.len());
+            self.rows = merged(&before, gap, self.step, self.threads.len());
         }
         if self.rows.len() > most {
             self.shorten(most);
@@ -204,23 +215,29 @@ fn outermost(calls: Vec<Call>) -> Vec<Call> {
     calls.into_iter().filter(is_outermost).collect()
 }
 
+/// The gap between two neighbours. In the costliest step it counts as a longer one.
+fn gap(before: &CallRow, row: &CallRow, step: Option<Window>) -> Ns {
+    let gap = row.window.start - before.window.end;
+    if step.is_some_and(|step| step.overlaps(row.window)) { Ns(gap.0.saturating_mul(FINER)) } else { gap }
+}
+
 /// The gaps between neighbours on a thread that may be merged.
-fn gaps(rows: &[CallRow], threads: usize) -> Vec<Ns> {
+fn gaps(rows: &[CallRow], step: Option<Window>, threads: usize) -> Vec<Ns> {
     let mut last: Vec<Option<CallRow>> = vec![None; threads];
     let gap = |row: &CallRow| {
         let before = last[row.thread as usize].replace(*row)?;
-        before.may_join(row).then(|| row.window.start - before.window.end)
+        before.may_join(row).then(|| gap(&before, row, step))
     };
     rows.iter().filter_map(gap).collect()
 }
 
-/// Merges neighbours on a thread if the gap between them is at most `gap`.
-fn merged(rows: &[CallRow], gap: Ns, threads: usize) -> Vec<CallRow> {
+/// Merges neighbours on a thread if the gap between them is at most `most`.
+fn merged(rows: &[CallRow], most: Ns, step: Option<Window>, threads: usize) -> Vec<CallRow> {
     let mut found: Vec<CallRow> = Vec::new();
     let mut last: Vec<Option<usize>> = vec![None; threads];
     for row in rows {
         match last[row.thread as usize].map(|at| &mut found[at]) {
-            Some(before) if before.may_join(row) && row.window.start - before.window.end <= gap => {
+            Some(before) if before.may_join(row) && gap(before, row, step) <= most => {
                 before.window.end = row.window.end;
                 before.count += row.count;
                 before.name = before.name.filter(|name| row.name == Some(*name));
@@ -254,10 +271,14 @@ mod tests {
     fn neighbours_of_one_kind_are_merged() {
         let rows = [row(0, 0, 10, false), row(1, 12, 14, false), row(0, 15, 20, false), row(0, 25, 30, true)];
         let first = CallRow { count: 2, ..row(0, 0, 20, false) };
-        assert_eq!(merged(&rows, Ns(5), 2), [first, rows[1], rows[3]]);
-        assert_eq!(merged(&rows, Ns(4), 2), rows);
+        assert_eq!(merged(&rows, Ns(5), None, 2), [first, rows[1], rows[3]]);
+        assert_eq!(merged(&rows, Ns(4), None, 2), rows);
+        // In the costliest step only an eighth of the gap closes.
+        let step = Some(Window { start: Ns(0), end: Ns(100) });
+        assert_eq!(merged(&rows, Ns(39), step, 2), rows);
+        assert_eq!(merged(&rows, Ns(40), step, 2), [first, rows[1], rows[3]]);
         let other = [rows[0], CallRow { name: Some(1), ..rows[2] }, CallRow { blocks: true, ..row(0, 21, 22, false) }];
-        assert_eq!(merged(&other, Ns(5), 1), [CallRow { name: None, ..first }, other[2]]);
+        assert_eq!(merged(&other, Ns(5), None, 1), [CallRow { name: None, ..first }, other[2]]);
     }
 
     /// Of four calls with gaps of 2, 5 and 1 ns, two rows are left when the two smallest gaps are closed.

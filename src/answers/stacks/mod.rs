@@ -3,12 +3,13 @@
 //! [`reduction`] reduces a trace to mergeable sums by stack; [`data`] is the answer that it gives. [`collective_info`] has what kernels move,
 //! [`recorded_info`] what NCCL's records add, [`summary`] describes the whole window, [`verdict`] what of that is worth saying, [`grouping`] groups kernels by other keys,
 //! [`over_ranks`] shows how ranks differ within a stack, [`origin`] picks the frames that distinguish stacks, [`steps`] finds the steps of a trace and
-//! [`step_costs`] what they cost, [`timeline`] shows when kernels ran on each stream, and [`keep`] what a smaller trace needs.
+//! [`step_costs`] what they cost, [`timeline`] shows when kernels ran on each stream, [`functions`] what threads ran around their calls, and [`keep`] what a smaller trace needs.
 
 pub mod collective_info;
 pub mod cpu_calls;
 pub mod data;
 pub mod document;
+pub mod functions;
 pub(crate) mod gpu_spans;
 pub mod grouping;
 pub mod keep;

@@ -60,8 +60,6 @@ pub struct Lane {
     pub gpu: i64,
     /// The stream: the number that the trace has as thread id.
     pub stream: i64,
-    /// Which GPU of the timeline it is: GPUs of merged traces may have equal numbers.
-    pub device: u32,
 }
 
 /// What a kernel does; a page stores it as a number.
@@ -162,24 +160,24 @@ impl Timeline {
         let call_of: HashMap<SliceId, SliceId> =
             launches.filter_map(|launched| Some((launched.kernel, launched.call?))).collect();
         let chosen: BTreeSet<SliceId> = call_of.values().copied().collect();
-        let (calls, of_call) = CpuCalls::find(store, self.window, &chosen);
+        let (calls, of_call) = CpuCalls::find(store, self.window, self.costliest(), &chosen);
         self.calls = calls;
         for (row, kernel) in rows.iter_mut().zip(kernels) {
             row.call = call_of.get(kernel).and_then(|call| of_call.get(call)).copied();
         }
     }
 
+    /// The longest of several steps, in ns since the window began: what a drawing shows first.
+    fn costliest(&self) -> Option<Window> {
+        let longest = self.steps.iter().map(|(_, step)| *step).rev().max_by_key(|step| step.duration());
+        longest.filter(|_| self.steps.len() > 1)
+    }
+
     /// Sorts the lanes by GPU and stream, and returns their GPUs.
     fn sort_lanes(&mut self, store: &Store, found: &BTreeMap<Track, u32>, rows: &mut [Row]) -> Vec<Track> {
-        let mut devices: BTreeMap<GpuId, u32> = BTreeMap::new();
-        for (gpu, _) in found.keys() {
-            let next = devices.len() as u32;
-            devices.entry(*gpu).or_insert(next);
-        }
         let lane = |(gpu, stream): &(GpuId, Option<ThreadId>)| Lane {
             gpu: store.tracks.process(gpu.process).pid,
             stream: stream.map_or(0, |stream| store.tracks.thread(stream).tid),
-            device: devices[gpu],
         };
         let mut sorted: Vec<(Track, Lane, u32)> = found.iter().map(|(key, at)| (*key, lane(key), *at)).collect();
         sorted.sort_by_key(|((gpu, _), lane, _)| (gpu.trace, lane.gpu, lane.stream));
@@ -351,8 +349,7 @@ mod tests {
     fn the_shortest_rows_are_left_out_and_counted() {
         let rows = vec![row(0, 0, 90, None), row(0, 200, 210, None), row(0, 400, 490, None), row(0, 700, 701, None)];
         let window = Window { start: Ns(0), end: Ns(1000) };
-        let mut timeline =
-            Timeline { window, lanes: vec![Lane { gpu: 0, stream: 7, device: 0 }], ..Timeline::default() };
+        let mut timeline = Timeline { window, lanes: vec![Lane { gpu: 0, stream: 7 }], ..Timeline::default() };
         timeline.fill(rows.clone(), 2);
         assert_eq!((timeline.rows, timeline.left_out), (vec![rows[0], rows[2]], 2));
     }

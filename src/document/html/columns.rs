@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// Compresses with gzip and encodes in base64. The gzip header has neither time nor name, so that equal input gives equal output.
 pub(crate) fn pack(bytes: &[u8]) -> io::Result<String> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;
     Ok(STANDARD.encode(encoder.finish()?))
 }
@@ -22,42 +22,47 @@ pub(crate) fn pack(bytes: &[u8]) -> io::Result<String> {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Packed {
     rows: usize,
-    columns: Vec<Column>,
+    /// Their names, each with its mark, with a blank between them: pages have up to a thousand columns.
+    columns: String,
     data: String,
 }
 
-#[derive(Debug, Clone, Serialize)]
-struct Column {
-    name: &'static str,
-    signed: bool,
-    delta: bool,
-}
+/// What follows the name of a column: of signed values, and of differences from the value before.
+const SIGNED: &str = "-";
+const NEAR: &str = "~";
 
 /// A table that is built column by column, each with all rows.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     rows: usize,
-    columns: Vec<Column>,
+    columns: Vec<String>,
     bytes: Vec<u8>,
+}
+
+impl Packed {
+    /// The bytes of its data on a page.
+    pub(crate) fn len(&self) -> usize {
+        self.data.len()
+    }
 }
 
 impl Columns {
     pub(crate) fn plain(&mut self, name: &'static str, values: impl Iterator<Item = u64>) {
-        self.add(name, false, false, values);
+        self.add(name, "", values);
     }
 
     pub(crate) fn signed(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
-        self.add(name, true, false, values.map(zigzag));
+        self.add(name, SIGNED, values.map(zigzag));
     }
 
     /// Adds a column whose neighbouring values differ little: differences are stored.
     pub(crate) fn near(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
         let mut before = 0;
         let differences = values.map(|value| zigzag(value - std::mem::replace(&mut before, value)));
-        self.add(name, true, true, differences);
+        self.add(name, NEAR, differences);
     }
 
-    fn add(&mut self, name: &'static str, signed: bool, delta: bool, values: impl Iterator<Item = u64>) {
+    fn add(&mut self, name: &'static str, mark: &str, values: impl Iterator<Item = u64>) {
         let mut rows = 0;
         for mut value in values {
             while value > 127 {
@@ -69,11 +74,11 @@ impl Columns {
         }
         debug_assert!(self.columns.is_empty() || rows == self.rows, "{name}: {rows} rows beside {}", self.rows);
         self.rows = rows;
-        self.columns.push(Column { name, signed, delta });
+        self.columns.push(format!("{name}{mark}"));
     }
 
     pub(crate) fn pack(self) -> io::Result<Packed> {
-        Ok(Packed { rows: self.rows, columns: self.columns, data: pack(&self.bytes)? })
+        Ok(Packed { rows: self.rows, columns: self.columns.join(" "), data: pack(&self.bytes)? })
     }
 }
 
@@ -95,8 +100,6 @@ mod tests {
         columns.near("c", [5, 3, 3].into_iter());
         assert_eq!(columns.bytes, [0, 127, 0xac, 2, 0, 1, 128, 1, 10, 3, 0]);
         let packed = columns.pack().unwrap();
-        assert_eq!(packed.rows, 3);
-        let head = serde_json::to_value(&packed.columns).unwrap();
-        assert_eq!(head[2], serde_json::json!({ "name": "c", "signed": true, "delta": true }));
+        assert_eq!((packed.rows, &*packed.columns), (3, "a b- c~"));
     }
 }

@@ -24,13 +24,15 @@ use super::findings::{Document, FINDINGS, Finding, Link};
 use super::format::{count, shell_word, visible};
 use super::table::Table;
 
-/// The modules of `page/`, joined by the build, and the lines that unpack them in the browser.
+/// The modules of `page/`, joined by the build, and the lines that unpack them in the browser, with the style of what they show.
 const BOOT: &str = include_str!(concat!(env!("OUT_DIR"), "/boot.js"));
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
+const VIEWS: &str = include_str!(concat!(env!("OUT_DIR"), "/views.css"));
 
-/// So many sentences of the verdict are above the picture.
-const FIRST_SENTENCES: usize = 2;
+/// The lines of the verdict above the picture, and how many letters a line has at 1440 pixels: measured with a wide font, DejaVu Sans.
+const FIRST_LINES: usize = 2;
+const LINE: usize = 140;
 
 /// The most rows that the page shows without scripts.
 pub(crate) const ROWS: usize = 10;
@@ -107,13 +109,14 @@ impl Page<'_> {
         write!(
             out,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src '{}' '{}'; style-src '{}'; \
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src '{}' '{}'; style-src '{}' '{}'; \
              base-uri 'none'; form-action 'none'\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n",
             env!("NCCL_STACKS_PAGE_BOOT"),
             env!("NCCL_STACKS_PAGE_SCRIPT"),
             env!("NCCL_STACKS_PAGE_STYLE"),
+            env!("NCCL_STACKS_PAGE_VIEWS"),
         )?;
         self.write_verdict(&above, out)?;
         let mut tables = self.sheets.iter().filter(|table| !table.is_empty());
@@ -128,7 +131,7 @@ impl Page<'_> {
              <script type=\"application/json\" id=\"page\">{embedded}</script>\n\
              <script type=\"application/gzip\" id=\"code\">{}</script>\n<script>{BOOT}</script>\n</body>\n</html>\n",
             escape(PROGRAM),
-            pack(SCRIPT.as_bytes())?
+            pack(format!("{VIEWS}\0{SCRIPT}").as_bytes())?
         )
     }
 
@@ -144,12 +147,12 @@ impl Page<'_> {
         let Document { title, findings, facts, .. } = &self.document;
         writeln!(out, "<h1 id=\"verdict-title\">{}</h1>", escape(title))?;
         writeln!(out, "<p class=\"names\">{}</p>", name(&short_names(&self.names)))?;
-        let sentences: Vec<String> = self.document.sentences().flat_map(str::lines).map(sentence).collect();
-        let (first, others) = sentences.split_at(sentences.len().min(self.document.damage.len() + FIRST_SENTENCES));
-        first.iter().try_for_each(|text| writeln!(out, "<p>{text}</p>"))?;
-        write_notes(above, out)?;
+        let sentences: Vec<&str> = self.document.sentences().flat_map(str::lines).collect();
+        let (first, others) = sentences.split_at(first_sentences(&sentences, self.document.damage.len()));
+        first.iter().try_for_each(|text| writeln!(out, "<p>{}</p>", sentence(text)))?;
         writeln!(out, "<div id=\"picture\"></div>")?;
-        others.iter().try_for_each(|text| writeln!(out, "<p>{text}</p>"))?;
+        write_notes(above, out)?;
+        others.iter().try_for_each(|text| writeln!(out, "<p>{}</p>", sentence(text)))?;
         if !findings.is_empty() {
             writeln!(out, "<h2>What to look at first</h2>\n<ol id=\"findings\">")?;
             // Records list nothing else.
@@ -232,6 +235,15 @@ impl Page<'_> {
 /// The program that wrote the page.
 const PROGRAM: &str = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"));
 
+/// How many sentences are above the picture: as many as fit its lines, and the first of the verdict after what is damaged.
+fn first_sentences(sentences: &[&str], damage: usize) -> usize {
+    let lines = sentences.iter().scan(0, |lines, text| {
+        *lines += text.chars().count().div_ceil(LINE);
+        Some(*lines)
+    });
+    lines.take_while(|lines| *lines <= FIRST_LINES).count().max(damage + 1).min(sentences.len())
+}
+
 /// The names of inputs, as many as fit, with their common folder named once.
 fn short_names(names: &str) -> String {
     const NAMED: usize = 4;
@@ -241,8 +253,14 @@ fn short_names(names: &str) -> String {
     if all.len() == 1 || !all.iter().all(|name| &name[..folder(name)] == shared) {
         return names.to_owned();
     }
-    let rest: Vec<&str> = all.iter().map(|name| &name[shared.len()..]).take(NAMED).collect();
-    let more = all.len().saturating_sub(NAMED);
+    // One line: at least one name.
+    let ends = all.iter().scan(0, |end, name| {
+        *end += name.len() - shared.len() + 2;
+        Some(*end)
+    });
+    let named = ends.take(NAMED).take_while(|end| *end + shared.len() <= LINE).count().max(1);
+    let rest: Vec<&str> = all.iter().map(|name| &name[shared.len()..]).take(named).collect();
+    let more = all.len() - named;
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!(
         "{} in {}: {}{more}",
@@ -267,7 +285,9 @@ fn write_top(id: &str, table: &Table, out: &mut impl Write) -> io::Result<()> {
     write!(
         out,
         "<section id=\"{id}\" class=\"static\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}</h2>\n\
-         <div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"{id}-title\">\n<table>\n<thead><tr>"
+         <p class=\"help\">{}</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"{id}-title\">\n\
+         <table>\n<thead><tr>",
+        escape(table.question())
     )?;
     table.titles().try_for_each(|column| write!(out, "<th scope=\"col\">{}</th>", escape(column)))?;
     writeln!(out, "</tr></thead>\n<tbody>")?;
@@ -303,6 +323,17 @@ mod tests {
         page.write(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!((text.matches("a\\u{202e}&lt;b&gt;").count(), text.contains('\u{202e}')), (4, false));
+    }
+
+    #[test]
+    fn the_verdict_has_two_lines_above_the_picture() {
+        let [line, two] = [100, 200].map(|length| "x".repeat(length));
+        assert_eq!(first_sentences(&[&line, &line, &line], 0), 2);
+        assert_eq!(first_sentences(&[&two, &line], 0), 1);
+        assert_eq!(first_sentences(&[&line, &two], 0), 1);
+        // What is damaged comes before the first sentence of the verdict.
+        assert_eq!(first_sentences(&[&two, &line, &line], 1), 2);
+        assert_eq!(first_sentences(&[], 0), 0);
     }
 
     #[test]

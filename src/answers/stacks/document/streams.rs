@@ -6,12 +6,14 @@ use std::io;
 use serde_json::{Value, json};
 
 use crate::answers::stacks::cpu_calls::{CpuCalls, CpuThread};
-use crate::answers::stacks::timeline::{Lane, Row, Timeline};
+use crate::answers::stacks::functions::{FINER, FunctionRow};
+use crate::answers::stacks::timeline::{ExposedPart, Lane, Row, Timeline};
 use crate::attribution::stack_key::StackKey;
 use crate::document::html::Drawing;
-use crate::document::html::columns::{Columns, pack};
+use crate::document::html::columns::{Columns, Packed, pack};
 use crate::names::kernels::short_kernel;
-use crate::time::Window;
+use crate::numbers::Numbers;
+use crate::time::{Ns, Window};
 
 /// A timeline, with its stacks mapped to those of the page's document.
 #[derive(Debug, Clone)]
@@ -19,7 +21,17 @@ pub(crate) struct Streams {
     timeline: Timeline,
     /// For each stack of the timeline: 1 + its position in the document, 0 for none.
     of_stack: Vec<u64>,
+    /// The most bytes of its functions.
+    of_functions: usize,
 }
+
+/// The functions of all timelines of a page take at most so many bytes, which is what packing the style with the script has freed, and where a timeline
+/// would have less than the least, that with the costliest step has all.
+const MOST_OF_FUNCTIONS: usize = 8_800;
+const LEAST_OF_FUNCTIONS: usize = 2_000;
+
+/// Times of functions are as exact as this part of the shortest one: half a pixel where it has eight.
+const GRAIN: i64 = 16;
 
 impl Streams {
     /// Maps each timeline to the stacks of a document, given in their order.
@@ -28,11 +40,19 @@ impl Streams {
         stacks: impl Iterator<Item = (&'s Option<String>, &'s StackKey)>,
     ) -> Vec<Box<dyn Drawing>> {
         let known: BTreeMap<_, u64> = stacks.zip(1..).collect();
-        let streams = |timeline: &Timeline| -> Box<dyn Drawing> {
+        let share = MOST_OF_FUNCTIONS / timelines.len().max(1);
+        let step = |timeline: &Timeline| timeline.calls.step.unwrap_or(timeline.window).duration();
+        let costliest = (0..timelines.len()).rev().max_by_key(|at| step(&timelines[*at]));
+        let streams = |(at, timeline): (usize, &Timeline)| -> Box<dyn Drawing> {
             let of_stack = timeline.stacks.iter().map(|(rank, key)| known.get(&(rank, key)).copied().unwrap_or(0));
-            Box::new(Streams { of_stack: of_stack.collect(), timeline: timeline.clone() })
+            let of_functions = match share {
+                LEAST_OF_FUNCTIONS.. => share,
+                _ if costliest == Some(at) => MOST_OF_FUNCTIONS,
+                _ => 0,
+            };
+            Box::new(Streams { of_stack: of_stack.collect(), of_functions, timeline: timeline.clone() })
         };
-        timelines.iter().map(streams).collect()
+        timelines.iter().enumerate().map(streams).collect()
     }
 
     /// The short names of kernels, each once, and for each name of the timeline 1 + the position of its short name.
@@ -69,16 +89,17 @@ impl Drawing for Streams {
         launches.near("call", launched.iter().map(|(_, call)| *call));
         let mut parts = Columns::default();
         parts.near("kernel", exposed.iter().map(|part| part.row.into()));
-        parts.near("start", exposed.iter().map(|part| part.window.start.0));
-        parts.plain("dur", exposed.iter().map(|part| part.window.duration().0 as u64));
-        let lane = |lane: &Lane| {
-            json!({
-                "gpu": format!("GPU {}", lane.gpu),
-                "stream": lane.stream.to_string(),
-                "device": lane.device,
-                "label": format!("GPU {}, stream {}", lane.gpu, lane.stream),
-            })
+        // Since the part before it, or the kernel's start; the length is 0 up to the kernel's end. Most kernels are exposed from start to end: two zeros.
+        let mut before: Option<ExposedPart> = None;
+        let gap = |part: &ExposedPart| {
+            let known = before.replace(*part).filter(|before| before.row == part.row).map(|before| before.window.end);
+            part.window.start - known.unwrap_or(rows[part.row as usize].window.start)
         };
+        parts.plain("gap", exposed.iter().map(gap).map(|gap| gap.0 as u64));
+        let is_last = |part: &ExposedPart| part.window.end == rows[part.row as usize].window.end;
+        let length = |part: &ExposedPart| if is_last(part) { Ns::ZERO } else { part.window.duration() };
+        parts.plain("dur", exposed.iter().map(length).map(|length| length.0 as u64));
+        let lane = |lane: &Lane| format!("GPU {}, stream {}", lane.gpu, lane.stream);
         let step = |(name, window): &(String, Window)| json!({ "name": name, "start": window.start.0, "dur": window.duration().0 });
         Ok(json!({
             "name": name,
@@ -93,7 +114,7 @@ impl Drawing for Streams {
             "kernels": kernels.pack()?,
             "exposed": parts.pack()?,
             "launches": launches.pack()?,
-            "cpu": pack_calls(&self.timeline.calls)?,
+            "cpu": pack_calls(&self.timeline.calls, self.of_functions)?,
         }))
     }
 
@@ -105,6 +126,7 @@ impl Drawing for Streams {
         let (kernels, calls) = (self.timeline.rows.len() / 2, self.timeline.calls.rows.len() / 2);
         self.timeline.shorten(kernels);
         self.timeline.thin_calls(calls);
+        self.of_functions /= 2;
     }
 
     fn left_out(&self) -> u64 {
@@ -112,15 +134,38 @@ impl Drawing for Streams {
     }
 }
 
-/// The calls of threads, as the page reads them.
-fn pack_calls(CpuCalls { threads, names, rows, merged, left_out, .. }: &CpuCalls) -> io::Result<Value> {
+/// The calls of threads, as the page reads them, and as many of their functions as so many bytes have room for.
+fn pack_calls(of: &CpuCalls, most: usize) -> io::Result<Value> {
+    let CpuCalls { threads, names: all_names, rows, merged, left_out, functions, step } = of;
+    let mut names: Numbers<&str> = Numbers::default();
+    let mut name_of = |name: u32| u64::from(names.number(&all_names[name as usize]));
+    let of_calls: Vec<u64> = rows.iter().map(|row| row.name.map_or(0, |name| name_of(name) + 1)).collect();
     let mut calls = Columns::default();
     calls.plain("lane", rows.iter().map(|row| row.thread.into()));
     calls.near("start", rows.iter().map(|row| row.window.start.0));
     calls.plain("dur", rows.iter().map(|row| row.window.duration().0 as u64));
-    calls.plain("name", rows.iter().map(|row| row.name.map_or(0, |name| u64::from(name) + 1)));
+    calls.plain("name", of_calls.into_iter());
     calls.plain("blocks", rows.iter().map(|row| row.blocks.into()));
     calls.plain("count", rows.iter().map(|row| row.count));
+    let without = pack(&serde_json::to_vec(&names.list)?)?.len();
+    let mut count = functions.rows.len();
+    // All of them to the nanosecond, if they fit.
+    let mut is_exact = true;
+    let (functions_packed, names, least, grain) = loop {
+        let (rows, least) = functions.heaviest(count, *step);
+        let shortest = rows.iter().map(|row| row.window.duration().0).min().unwrap_or_default();
+        let grain = if is_exact { 1 } else { (shortest / GRAIN).max(1) };
+        let mut names = names.clone();
+        let table = pack_functions(&rows, grain, |name| names.number(&all_names[name as usize]))?;
+        let table = if rows.is_empty() { None } else { Some(table) };
+        let packed = pack(&serde_json::to_vec(&names.list)?)?;
+        if count == 0 || packed.len() - without + table.as_ref().map_or(0, Packed::len) <= most {
+            break (table, packed, least, grain);
+        }
+        count -= if is_exact { 0 } else { count.div_ceil(5) };
+        is_exact = false;
+    };
+    let finer = if step.is_some() { FINER } else { 1 };
     let thread = |CpuThread { process, thread, name }: &CpuThread| json!({ "process": process.to_string(), "thread": thread.to_string(), "name": name });
     Ok(json!({
         "threads": threads.iter().map(thread).collect::<Vec<_>>(),
@@ -128,5 +173,21 @@ fn pack_calls(CpuCalls { threads, names, rows, merged, left_out, .. }: &CpuCalls
         "merged_ns": merged.0,
         "left_out": left_out,
         "calls": calls.pack()?,
+        "functions": functions_packed,
+        "functions_left_out": functions.found - count as u64,
+        "least_ns": least.0 / finer,
+        "finer": finer,
+        "grain_ns": grain,
     }))
+}
+
+fn pack_functions(rows: &[FunctionRow], grain: i64, mut name: impl FnMut(u32) -> u32) -> io::Result<Packed> {
+    let window = |row: &FunctionRow| (row.window.start.0 / grain, row.window.end.0 / grain);
+    let mut functions = Columns::default();
+    functions.plain("thread", rows.iter().map(|row| row.thread.into()));
+    functions.near("start", rows.iter().map(|row| window(row).0));
+    functions.plain("dur", rows.iter().map(|row| (window(row).1 - window(row).0) as u64));
+    functions.plain("name", rows.iter().map(|row| name(row.name).into()));
+    functions.plain("isCall", rows.iter().map(|row| row.is_call.into()));
+    functions.pack()
 }

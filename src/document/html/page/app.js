@@ -1,11 +1,10 @@
 // Starts the page: decodes the embedded data, mounts the views in order, and shows the selection.
-//
 // A view that fails reports it in place, and the others still work. Nothing is fetched or stored: the state is in the address.
 
 import { mountCommands } from './commands.js';
 import { button, choice, copyButton, details, el, nameNode } from './dom.js';
 import { shortFrame, visible } from './format.js';
-import { mountHang } from './hang.js';
+import { mountHang, mountHung } from './hang.js';
 import { mountIcicle } from './icicle.js';
 import { mountHeat, mountPairs } from './matrix.js';
 import { loadCharts, loadModel } from './model.js';
@@ -15,31 +14,35 @@ import { State, write } from './state.js';
 import { mountSheet } from './table.js';
 import { mountTimeline } from './timeline.js';
 
-// In page order. `null` marks where the charts are unpacked, so that the first views need not wait for them, and where the other tables are.
+// In page order. `null` marks where the charts are unpacked, and where the other tables are.
 const APP_VIEWS = [
   ['hang', mountHang],
-  ['sides', mountSheet('sides', 'What differs over all that was measured?')],
-  ['runs', mountSheet('runs', 'What differs over all ranks?')],
-  ['ranks', mountSheet('ranks', 'Which rank waits, and for which do others wait?', 'rank')],
-  ['steps', mountSheet('steps', 'Which step takes longest, and what does it consist of?', 'step')],
+  ['charts', null],
+  ['timeline', mountTimeline],
+  ['hung', mountHung],
+  ['sides', mountSheet('sides')],
+  ['runs', mountSheet('runs')],
+  ['ranks', mountSheet('ranks', 'rank')],
+  ['steps', mountSheet('steps', 'step')],
   ['stacks', mountStacks],
   ['icicle', mountIcicle],
-  ['what-if', mountSheet('what-if', 'What would the job take if something were different? Each row is a rerun with one rule; what several save does not add up.')],
-  ['charts', null],
+  ['what-if', mountSheet('what-if')],
   ['heat', mountHeat],
-  ['timeline', mountTimeline],
-  ['critical', mountSheet('critical', 'What does the length of the job consist of?')],
+  ['critical', mountSheet('critical')],
   ['pairs', mountPairs],
-  ['pipeline', mountSheet('pipeline', 'What do the stages of the pipeline compute, and for how long are they idle?')],
+  ['pipeline', mountSheet('pipeline')],
   ['tables', null],
   ['commands', mountCommands],
 ];
+
+// The drawings of the first screen, between the verdict and the findings.
+const APP_PICTURES = ['hang', 'timeline'];
 
 // So many views are open; those after them are one click away, and the commands are always open.
 const APP_OPEN = 7;
 
 // Tables that a view shows in another form. Every other table has a view of its own.
-const APP_DRAWN = ['stacks', 'waits', 'changes', 'hung'];
+const APP_DRAWN = ['stacks', 'waits', 'changes'];
 
 // The screen's own theme, which the address does not name, and the others.
 const APP_THEMES = ['auto', 'light', 'dark'];
@@ -116,12 +119,9 @@ class App {
     this.attempt(this.root, `The view “${id}” cannot be shown`, () => {
       const view = mount(this.model, this.state);
       if (!view) return;
-      // Without bars, the drawing is the picture of the first screen.
-      const picture = document.getElementById('picture');
-      const isPicture = (id === 'timeline' || id === 'hang') && picture.childElementCount === 0;
-      const isClosed = id !== 'commands' && this.root.childElementCount >= APP_OPEN;
+      const isClosed = id !== 'commands' && this.views.length >= APP_OPEN;
       if (isClosed) this.root.append(this.more);
-      (isPicture ? picture : isClosed ? this.more : this.root).append(view.node);
+      (APP_PICTURES.includes(id) ? document.getElementById('picture') : isClosed ? this.more : this.root).append(view.node);
       this.views.push(view);
       this.link(view.id, view.title);
       view.update?.(this.state, new Set(Object.keys(this.state.now)));

@@ -1,5 +1,5 @@
-// Unpacks the page's script and starts it. The script is packed like the data, because pages are sent by mail: packing cuts it to a third. The page's
-// policy allows both scripts by digest, so nothing else can take the place of the unpacked script.
+// Unpacks the page's script with the style of its views, and starts it. They are packed like the data, because pages are sent by mail: packing cuts
+// them to a third. The page's policy allows all of them by digest, so nothing else can take the place of what is unpacked.
 
 (async () => {
   const fail = (what) => {
@@ -19,9 +19,8 @@
   try {
     const packed = atob(document.getElementById('code').textContent);
     const bytes = Uint8Array.from(packed, (c) => c.charCodeAt(0));
-    const script = document.createElement('script');
-    script.textContent = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text();
-    document.head.append(script);
+    const texts = (await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text()).split('\0');
+    for (const [at, tag] of ['style', 'script'].entries()) document.head.append(Object.assign(document.createElement(tag), { textContent: texts[at] }));
   } catch (error) {
     fail(`The script of this page cannot be unpacked: ${error.message}. The file may have been changed on its way`);
   }

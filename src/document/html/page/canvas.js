@@ -77,7 +77,6 @@ export class Chart {
     this.draw(context, wide, height, colours());
   }
 
-  /** The position of the pointer, in CSS pixels. */
   place(event) {
     const box = this.canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
@@ -94,7 +93,6 @@ export class Chart {
     if (isChosen && item) this.pick(item);
   }
 
-  /** Puts the cursor on an item. */
   hover(item) {
     this.tip.hidden = true;
     if (JSON.stringify(item) === JSON.stringify(this.cursor)) return;
@@ -167,7 +165,6 @@ export function drawPixels(context, [wide, tall], [x, y, width, height], put) {
   context.drawImage(small, x, y, width, height);
 }
 
-/** Fills the shape between some points. */
 export function fillShape(context, ...points) {
   context.beginPath();
   points.forEach((point) => context.lineTo(...point));

@@ -1,12 +1,10 @@
 // Next steps: commands that give the same answers in a terminal, and the answers as files.
-//
 // Files are made from the page's data, so that they are the program's own answers, byte for byte.
 
 import { unpackText } from './decode.js';
 import { button, copyButton, el, nameNode, section, smallTable } from './dom.js';
 import { count, visible } from './format.js';
 
-/** Offers a file for download. */
 function download(name, type, text) {
   const url = URL.createObjectURL(new Blob([text], { type }));
   const link = el('a', { href: url, download: name });
@@ -16,7 +14,6 @@ function download(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** A command, with a button that copies it. */
 export function command(text, what) {
   return el('div', { class: 'command' }, el('code', null, nameNode(text)), copyButton('Copy', () => visible(text), { 'aria-label': `Copy: ${what}` }));
 }
@@ -31,10 +28,9 @@ function commandsFiles({ files, page: { documents, tables } }) {
   return [...Object.entries(documents).map(json), ...Object.entries(tables).map(csv)];
 }
 
-/** Commands and files. */
 export function mountCommands(model) {
   const items = model.page.commands.map(({ text, what }) => el('li', null, el('p', { class: 'what' }, nameNode(what)), command(text, what)));
   const files = el('div', { class: 'files' }, smallTable('Files', [['Name'], ['What it has'], ['Size', true], ['']], commandsFiles(model)));
-  const help = 'The same answers on a terminal, and as files for scripts. Files are made of this page; nothing is fetched.';
+  const help = 'How to get the same answers on a terminal, and as files? Files are made of this page; nothing is fetched.';
   return { id: 'commands', title: 'Commands and files', node: section('commands', 'Commands and files', help, el('ul', { class: 'commands' }, items), files) };
 }

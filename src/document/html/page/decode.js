@@ -1,8 +1,6 @@
 // Decodes the program's packed data: gzip in base64, and columns of integers.
-//
-// A column is a run of LEB128 varints. Its header gives the decoding: `signed` columns are zigzag, `delta` columns hold the difference from the
-// previous value. Times are in ns since the start that the table gives, so that they stay below 2^53, up to which numbers are
-// exact.
+// A column is a run of LEB128 varints. What follows its name gives the decoding: of `-` the values are zigzag, of `~` they are that and the difference
+// from the previous value. Times are in ns since the start that the table gives, so that they stay below 2^53, up to which numbers are exact.
 
 /** The bytes of a gzip file in base64. */
 export async function unpack(base64) {
@@ -13,12 +11,11 @@ export async function unpack(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** The text of a document. */
 export async function unpackText(base64) {
   return new TextDecoder().decode(await unpack(base64));
 }
 
-/** A table of columns: `{rows, columns: [{name, signed, delta}], data}` becomes `{rows, name: Float64Array, …}`. */
+/** A table of columns: `{rows, columns: 'name start~ …', data}` becomes `{rows, name: Float64Array, …}`. */
 export async function unpackTable(table) {
   return readTable(table, await unpack(table.data));
 }
@@ -27,7 +24,8 @@ export async function unpackTable(table) {
 export function readTable({ rows, columns }, bytes) {
   const result = { rows };
   let at = 0;
-  for (const { name, signed, delta } of columns) {
+  for (const column of columns.split(' ')) {
+    const [name, mark] = column.split(/(?=[-~])/);
     const values = new Float64Array(rows);
     let before = 0;
     for (let row = 0; row < rows; row += 1) {
@@ -37,8 +35,8 @@ export function readTable({ rows, columns }, bytes) {
         value += (bytes[at] & 127) * factor;
       }
       at += 1;
-      if (signed) value = value % 2 === 0 ? value / 2 : -(value + 1) / 2;
-      if (delta) value += before;
+      if (mark) value = value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+      if (mark === '~') value += before;
       before = value;
       values[row] = value;
     }

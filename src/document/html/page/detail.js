@@ -3,9 +3,7 @@
 import { copyButton, el, nameNode, smallTable, termList } from './dom.js';
 import { bandwidth, count, duration, many, percent, size } from './format.js';
 
-// The most characters of a frame: compiled code has names of any length.
 const DETAIL_NAME = 400;
-// So many ranks that others waited for have a row.
 const DETAIL_RANKS = 16;
 
 /** A map of counts as text, the largest first: `all_reduce ×291, all_gather ×3`. */
@@ -14,12 +12,10 @@ function countsText(counts) {
   return known.map(([name, n]) => (known.length === 1 ? name : `${name} ×${count(n)}`)).join(', ');
 }
 
-/** A text without its middle, if it is longer than a call stack can show. */
 function detailShort(text) {
   return text.length <= DETAIL_NAME ? text : `${text.slice(0, DETAIL_NAME / 2)}…${text.slice(1 - DETAIL_NAME / 2)}`;
 }
 
-/** The least and the largest size of a stack's kernels. */
 export function sizesText(bytes) {
   return !bytes ? '' : bytes.min === bytes.max ? size(bytes.max) : `${size(bytes.min)} to ${size(bytes.max)}`;
 }

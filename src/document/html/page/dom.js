@@ -27,12 +27,10 @@ export function section(id, title, help, ...content) {
   return el('section', { id, 'aria-labelledby': `${id}-title` }, heading, help ? el('p', { class: 'help' }, help) : null, ...content);
 }
 
-/** A part that opens below its summary. */
 export function details(properties, summary, ...content) {
   return el('details', properties, el('summary', null, summary), ...content);
 }
 
-/** A button that does something. */
 export function button(text, onclick, properties) {
   return el('button', { type: 'button', onclick, ...properties }, text);
 }
@@ -53,7 +51,6 @@ export function searchField(label, placeholder, onSearch, onkeydown = null) {
   return { input, status, node };
 }
 
-/** A word of a key, with its colour. */
 export function swatch(colour, text) {
   return el('span', null, el('span', { class: 'swatch', style: `background: ${colour}` }), text);
 }
@@ -81,19 +78,12 @@ export function termList(terms) {
 export function copyButton(title, text, properties) {
   const copy = async () => {
     const isWritten = await navigator.clipboard?.writeText(text()).then(() => true, () => false);
-    node.dataset.said = isWritten || copySelected(text()) ? '✓ copied' : '– selected: press Ctrl+C';
+    node.dataset.said = isWritten ? '✓ copied' : '– selected: press Ctrl+C';
+    const area = isWritten ? null : el('textarea', { value: text(), 'aria-label': 'Text to copy', class: 'copied' });
+    if (area) document.body.append(area);
+    area?.select();
     setTimeout(() => delete node.dataset.said, 1500);
   };
   const node = button(title, copy, { class: 'small', ...properties });
   return node;
-}
-
-// `execCommand` is old, but works without a secure origin.
-function copySelected(text) {
-  const area = el('textarea', { value: text, 'aria-label': 'Text to copy', class: 'copied' });
-  document.body.append(area);
-  area.select();
-  const isCopied = document.execCommand('copy');
-  if (isCopied) area.remove();
-  return isCopied;
 }

@@ -11,7 +11,6 @@ export function duration(ns) {
   return `${ns < 0 ? '-' : ''}${text} ${name}`;
 }
 
-/** A count with commas: `239,093`. */
 export function count(n) {
   if (n === null || n === undefined) return '';
   return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
@@ -22,7 +21,6 @@ export function many(n, what) {
   return `${count(n)} ${what}${n === 1 ? '' : 's'}`;
 }
 
-/** A share: `12.3 %`. */
 export function percent(share) {
   return share === null || share === undefined ? '?' : `${(share * 100).toFixed(1)} %`;
 }
@@ -35,7 +33,6 @@ export function size(bytes) {
   return `${(bytes / unit).toFixed(2)} ${name}`;
 }
 
-/** A bandwidth: `12.3 GB/s`. */
 export function bandwidth(gbPerS) {
   return gbPerS === null || gbPerS === undefined ? '' : `${gbPerS.toFixed(1)} GB/s`;
 }

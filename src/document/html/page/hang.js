@@ -1,11 +1,10 @@
-// Why a job hangs: the state of each rank in each group, and for each group the evidence, what to do first, and where the code paths part.
+// Why a job hangs: the state of each rank in each group; and for each group the evidence, what to do first, and where the code paths part.
 
 import { button, details, el, nameNode, section, smallTable } from './dom.js';
 import { count, many, visible } from './format.js';
 import { StateMatrix, rankRanges, stateInk } from './states.js';
 
 const HANG_PAGE = 40;
-// So many groups are open at first.
 const HANG_OPEN = 3;
 // How many of the groups that a group waits for are named.
 const HANG_NAMED = 3;
@@ -18,17 +17,23 @@ const HANG_RANKS = [
   ['unknown_ranks', 'without records'],
 ];
 
-/** The hang, or null without its document. */
-export function mountHang(model, state) {
-  const { hang } = model.docs;
+/** The state of each rank in each group; null without any. */
+export function mountHang({ docs: { hang } }, state) {
+  if (!hang || hang.matrix.length === 0) return null;
+  const matrix = new StateMatrix(hang, state);
+  const node = section('hang', 'Where it hangs', 'Which rank is where in which group?', matrix.node);
+  return { id: 'hang', title: 'Ranks and groups', node, update: (_, changed) => matrix.update(changed) };
+}
+
+/** The evidence of each group; null without a hang. */
+export function mountHung({ docs: { hang } }) {
   if (!hang) return null;
-  const matrix = hang.matrix.length > 0 ? new StateMatrix(hang, state) : null;
   const advised = new Map();
   const group = (of, at) => hangGroup(of, at < HANG_OPEN, hangAdvice(of, advised));
   const part = (title, groups) => (groups.length === 0 ? [] : [el('h3', null, title), ...hangPage(groups, group)]);
   const groups = [...part('Groups in which ranks wait', hang.hung), ...part('Groups in which ranks have done less', hang.lagging)];
-  const node = section('hang', 'Where it hangs', null, hangFacts(hang), matrix?.node, groups, hang.open.length > 0 ? hangOpenGroups(hang.open) : null);
-  return { id: 'hang', title: 'Hang', node, update: (_, changed) => matrix?.update(changed) };
+  const node = section('hung', 'Evidence', 'What shows it in each group, and what to do first?', hangFacts(hang), groups, hang.open.length > 0 ? hangOpenGroups(hang.open) : null);
+  return { id: 'hung', title: 'Evidence', node };
 }
 
 /** What to do first about a group, unless a group before has it: the same text, or the same about more ranks. */
@@ -42,7 +47,6 @@ function hangAdvice({ advice, culprits }, advised) {
   return advice;
 }
 
-/** The first items of a list, and a button for the rest. */
 function hangPage(items, make) {
   const rest = () => items.slice(HANG_PAGE).map((item, at) => make(item, at + HANG_PAGE));
   const more = button(`${count(items.length - HANG_PAGE)} more`, () => more.replaceWith(...rest()));
@@ -90,9 +94,9 @@ function hangOpenGroups(groups) {
 
 function hangOpen(group) {
   const left = group.waits_for.length - HANG_NAMED;
-  const names = group.waits_for.slice(0, HANG_NAMED).flatMap((name, at) => [at === 0 ? ', waits for ' : ', ', nameNode(name)]);
-  const what = `${hangWhat(group)}: incomplete on ranks ${rankRanges(group.waiting_ranks)}`;
-  return el('p', null, nameNode(group.group), what, names, left > 0 ? ` and ${count(left)} more` : null);
+  const names = group.waits_for.slice(0, HANG_NAMED).map(visible).join(', ');
+  const waits = names ? `, waits for ${names}${left > 0 ? ` and ${count(left)} more` : ''}` : '';
+  return el('p', null, nameNode(group.group), `${hangWhat(group)}: incomplete on ranks ${rankRanges(group.waiting_ranks)}${waits}`);
 }
 
 /** The call paths of two ranks beside each other, with two of the equal frames before their first difference, and the others on demand. */

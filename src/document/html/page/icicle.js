@@ -1,7 +1,5 @@
 // All call paths in one drawing: the outermost callers at the top, each frame as wide as the cost of its stacks.
-//
 // Chains of frames without branches are folded, since few of a stack's sixty frames matter. Frames narrower than a pixel are drawn as one rest.
-// The layout has one rectangle per visible frame, whatever the number of stacks.
 
 import { Chart, fitText } from './canvas.js';
 import { button, choice, el, section, swatch } from './dom.js';
@@ -42,8 +40,8 @@ class Icicle extends Chart {
     const legend = isGrouped ? null : el('span', { class: 'keys legend' }, ICICLE_KEYS.map(([colour, text]) => swatch(colour, text)));
     const toolbar = el('div', { class: 'toolbar' }, this.choice.node, this.out, button('Reset', this.keys.Home), legend);
     const what = isGrouped
-      ? 'All groups in one tree. A click zooms in.'
-      : 'All call stacks in one tree, the outermost caller at the top. A click zooms into a frame, unfolds “… frames”, and chooses the stack where there is only one.';
+      ? 'Which groups cost most? A click zooms in.'
+      : 'Through which callers does the cost come? The outermost are at the top. A click zooms in, unfolds “… frames”, and chooses the stack where there is only one.';
     const help = `${what} Keys: ← ↑ → ↓ move, Enter is a click, + and − zoom, Home resets.`;
     this.node = section(this.id, this.title, help, toolbar, this.box, this.says);
     this.redo();
@@ -175,7 +173,6 @@ class Icicle extends Chart {
     return key === 'count' ? `${count(n)} kernels` : duration(n);
   }
 
-  /** All sums of a node. */
   values(node) {
     return this.widths.map(([key, word]) => `${word} ${this.value(key, this.tree.sum(key)[node])}`.trim()).join(', ');
   }

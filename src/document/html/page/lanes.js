@@ -1,16 +1,20 @@
 // Lanes: what ran when, as bars on rows. A source gives the lanes; this places them, draws them, and finds what is at a point. What is narrower than a
 // pixel is summed: a pixel's strength is the share of it that is covered.
-//
-// A lane has `{label, table: {start, dur}, rows, inks, ink(row), name(row), text(row), pick(row)}`; `rows` are in the order of their starts. With
+// A lane has `{label, table: {start, dur}, rows, noun, inks, ink(row), name(row), text(row), pick(row)}`; `rows` are in the order of their starts. With
 // `split(row)`, a bar has the first ink for so long and then that of `ink`. With `strip`, rows of another table are a thin bar below. `side` labels are
-// beside the lane, others above it. `isMarked(row, choice)` outlines what is chosen.
+// beside the lane, others above it. `isMarked(row, choice)` outlines what is chosen. Lanes with one `tree` are its levels, of which those are shown that
+// have something to see in the window.
 
 import { channels, drawPixels, fillShape, firstThat, fitText } from './canvas.js';
+import { count, duration, many } from './format.js';
 
 const LANE_LABEL = 15;
 const LANE_GAP = 7;
 const LANE_STRIP = 6;
 const STEP_ROW = 18;
+// A level of a tree is shown if it has a bar of so many pixels, and so many levels at once.
+const LEVEL_LEAST = 2;
+const LEVELS_MOST = 20;
 const TICK_WIDTH = 7;
 // More names or marks than this are not drawn: they would cover each other.
 const NAMES_MOST = 2000;
@@ -27,7 +31,6 @@ export function lane(rows, table, more) {
   return { rows: list, table, ends, ...more };
 }
 
-/** Rows by what a function gives for them. */
 export function grouped(rows, keyOf) {
   const groups = new Map();
   for (const row of rows) groups.get(keyOf(row))?.push(row) ?? groups.set(keyOf(row), [row]);
@@ -38,14 +41,33 @@ export function grouped(rows, keyOf) {
 export class Lanes {
   constructor({ steps, lanes, ...source }) {
     Object.assign(this, source, { steps, lanes });
-    let y = steps.length > 0 ? STEP_ROW : 0;
-    for (const of of lanes) {
-      const label = of.side ? 0 : LANE_LABEL;
-      Object.assign(of, { y, bar: y + label });
-      y += label + of.tall + (of.strip ? LANE_STRIP : 0) + (of.side ? (of.tall > 8 ? 3 : 0) : LANE_GAP);
-    }
-    this.height = y;
     this.left = lanes.some(({ side }) => side) ? 44 : 8;
+  }
+
+  place(window) {
+    let y = this.steps.length > 0 ? STEP_ROW : 0;
+    let [tree, levels] = [null, 0];
+    this.lanes.forEach((of, at) => {
+      if (of.tree !== tree) [tree, levels] = [of.tree, 0];
+      const next = this.lanes[at + 1];
+      // Of callers that take the whole window only the innermost is shown.
+      const isAbove = levels === 0 && next?.tree === tree && this.widest(next, window) >= window.right - window.left - 2;
+      of.isShown = tree === undefined || (levels < LEVELS_MOST && !isAbove && this.widest(of, window) >= LEVEL_LEAST);
+      of.title = tree === undefined ? of.label : levels === 0 ? tree : '';
+      const label = of.side || of.title === '' || !of.isShown ? 0 : LANE_LABEL;
+      Object.assign(of, { y, bar: y + label });
+      if (!of.isShown) return;
+      levels += 1;
+      y += label + of.tall + (of.strip ? LANE_STRIP : 0) + (of.side ? (of.tall > 8 ? 3 : 0) : tree === undefined ? LANE_GAP : 1);
+    });
+    this.height = y;
+  }
+
+  /** The pixels of the widest bar of a lane in a window. */
+  widest(of, window) {
+    const [x, [first, last]] = [this.scale(window), this.rowsIn(of, window.from, window.to)];
+    const pixels = (row) => Math.min(x(of.table.start[row] + of.table.dur[row]), window.right - window.left) - Math.max(0, x(of.table.start[row]));
+    return of.rows.subarray(first, last).reduce((most, row) => Math.max(most, pixels(row)), 0);
   }
 
   /** The rows of a lane inside a window: the first, and the one after the last. */
@@ -53,7 +75,6 @@ export class Lanes {
     return [firstThat(rows.length, (at) => ends[at] >= from), firstThat(rows.length, (at) => start[rows[at]] > to)];
   }
 
-  /** How a time becomes a pixel, from the left of the window. */
   scale({ left, right, from, to }) {
     return (time) => (time - from) * ((right - left) / (to - from));
   }
@@ -64,13 +85,13 @@ export class Lanes {
     this.drawSteps(context, at, shown);
     const every = Math.ceil(14 / Math.max(1, this.lanes.find(({ side }) => side)?.tall ?? 14));
     const labelled = this.lanes.filter(({ side, label }) => side && label).filter((_, place) => place % every === 0);
-    for (const of of this.lanes) {
+    for (const of of this.lanes.filter(({ isShown }) => isShown)) {
       const range = this.rowsIn(of, at.from, at.to);
       this.drawBars(context, at, shown, of, range);
       this.drawMarks(context, at, shown, of, range, choice);
       this.drawNames(context, at, shown, of, range);
       context.fillStyle = shown.muted;
-      if (!of.side) context.fillText(fitText(context, of.label, at.wide), at.left, at.top + of.y + LANE_LABEL / 2);
+      if (!of.side) context.fillText(fitText(context, of.title, at.wide), at.left, at.top + of.y + LANE_LABEL / 2);
       context.textAlign = 'right';
       if (labelled.includes(of)) context.fillText(of.label, at.left - 6, at.top + of.bar + Math.max(5, of.tall / 2));
       context.textAlign = 'left';
@@ -79,17 +100,18 @@ export class Lanes {
     if (cursor) this.drawCursor(context, at, shown, cursor);
   }
 
-  /** Draws where steps are, and their names where there is room. */
   drawSteps(context, at, shown) {
     let until = -3;
     context.fillStyle = shown.muted;
-    for (const step of this.steps) {
+    for (const [place, step] of this.steps.entries()) {
       const [x0, x1] = [Math.max(0, at.x(step.start)), Math.min(at.wide, at.x(step.start + step.dur))];
       if (x1 < 0 || x0 > at.wide || x0 - until < 3) continue;
       until = x0;
       context.fillRect(at.left + x0, at.top + 1, 1, STEP_ROW - 5);
       context.fillRect(at.left + x0, at.top + 1, Math.max(1, x1 - x0 - 1), 1);
-      if (x1 - x0 > 24) context.fillText(fitText(context, step.name, x1 - x0 - 8), at.left + x0 + 4, at.top + STEP_ROW / 2);
+      // Steps may overlap; their names do not.
+      const room = Math.min(x1, at.x(this.steps[place + 1]?.start ?? Infinity)) - x0;
+      if (room > 24) context.fillText(fitText(context, step.name, room - 8), at.left + x0 + 4, at.top + STEP_ROW / 2);
     }
   }
 
@@ -123,13 +145,16 @@ export class Lanes {
 
   /** Outlines what is chosen and what was searched for; marks it where it is too narrow. */
   drawMarks(context, at, shown, of, [first, last], choice) {
-    if (!of.isMarked || (choice.isNone && !this.found)) return;
-    const ticks = [new Set(), new Set()];
     const y = at.top + of.bar;
+    context.strokeStyle = shown.mark;
+    if (of.isChosen?.(choice)) context.strokeRect(at.left - 1.5, y - 1.5, at.wide + 3, of.tall + 3);
+    if (choice.isNone && !this.found) return;
+    const hits = this.found?.hits[this.lanes.indexOf(of)];
+    const ticks = [new Set(), new Set()];
     const tick = (x) => fillShape(context, [x - 3.5, y - 7], [x + 3.5, y - 7], [x, y - 1]);
-    for (const row of of.rows.subarray(first, Math.min(last, first + MARKS_MOST))) {
-      const isFound = of.isFound?.(row, this.found) ?? false;
-      if (!isFound && (choice.isNone || !of.isMarked(row, choice))) continue;
+    for (let place = first; place < Math.min(last, first + MARKS_MOST); place += 1) {
+      const [row, isFound] = [of.rows[place], hits?.[place] === 1];
+      if (!isFound && (choice.isNone || !of.isMarked?.(row, choice))) continue;
       const [x0, x1] = [at.x(of.table.start[row]), at.x(of.table.start[row] + of.table.dur[row])];
       ticks[Number(isFound)].add(Math.min(at.wide, Math.max(0, Math.round((x0 + x1) / 2))));
       if (x1 - x0 <= 2 || of.tall < 4) continue;
@@ -142,8 +167,6 @@ export class Lanes {
       const isDense = pixels.size * TICK_WIDTH > at.wide / 2 || of.side;
       pixels.forEach((pixel) => (isDense ? context.fillRect(at.left + pixel, y - 3, 1, 2) : tick(at.left + pixel)));
     });
-    context.strokeStyle = shown.mark;
-    if (of.isChosen?.(choice)) context.strokeRect(at.left - 1.5, y - 1.5, at.wide + 3, of.tall + 3);
   }
 
   /** Draws where wide bars begin, and their names. */
@@ -162,7 +185,6 @@ export class Lanes {
     context.font = '12px system-ui, sans-serif';
   }
 
-  /** Draws lines between launches and their kernels, pairs of cursors. */
   drawTies(context, at, shown, ties) {
     context.strokeStyle = shown.mark;
     for (const [from, to] of ties ?? []) {
@@ -175,7 +197,8 @@ export class Lanes {
 
   /** Draws what the cursor is on, when it starts, and the lines between a launch and its kernels. */
   drawCursor(context, at, shown, cursor) {
-    const { bar, tall } = this.lanes[cursor.lane];
+    const { bar, tall, isShown } = this.lanes[cursor.lane];
+    if (!isShown) return;
     const [x0, x1] = this.spanOf(cursor).map(at.x);
     context.fillStyle = shown.fg;
     context.fillRect(Math.round(at.left + x0), at.top, 1, at.bottom - at.top);
@@ -184,9 +207,30 @@ export class Lanes {
     this.drawTies(context, at, shown, this.tiesOf?.(cursor));
   }
 
+  /** The rows with a text in their names, in the order of their starts: `{hits of each lane, items, text}`. */
+  search(query) {
+    const [items, sums, known] = [[], new Map(), new Map()];
+    const hasText = (text) => known.get(text) ?? known.set(text, text.toLowerCase().includes(query)).get(text);
+    const hits = this.lanes.map((of, lane) => {
+      const sum = sums.get(of.noun) ?? sums.set(of.noun, { found: 0, all: 0, ns: 0 }).get(of.noun);
+      return Uint8Array.from(of.rows, (row, place) => {
+        const n = of.counts?.(row) ?? 1;
+        sum.all += n;
+        if (!hasText((of.find ?? of.name)(row))) return 0;
+        sum.found += n;
+        sum.ns += of.table.dur[row];
+        return items.push({ lane, of: place }) && 1;
+      });
+    });
+    // Levels lie within each other, so that their times have no sum.
+    const said = ([noun, { found, all, ns }]) => `${count(found)} of ${many(all, noun)}${noun === 'function' ? '' : `, ${duration(ns)}`}`;
+    const texts = [...sums].filter(([, { found }]) => found > 0).map(said);
+    return { hits, items: items.sort((a, b) => this.spanOf(a)[0] - this.spanOf(b)[0]), text: texts.join('; ') || 'nothing is called so' };
+  }
+
   /** The row at a time of the lane at this height, or the nearest one. */
   at(y, time, within) {
-    const lane = this.lanes.findIndex(({ y: top }, at) => y >= top && y < (this.lanes[at + 1]?.y ?? this.height));
+    const lane = this.lanes.findIndex(({ isShown, y: top }, at) => isShown && y >= top && y < (this.lanes[at + 1]?.y ?? this.height));
     if (lane < 0) return null;
     const { rows, table } = this.lanes[lane];
     const [first, last] = this.rowsIn(this.lanes[lane], time - within, time + within);
@@ -201,7 +245,12 @@ export class Lanes {
 
   /** The next (or previous) row at least `least` later; on another lane, the one nearest in time. */
   next(item, lanes, rows, least) {
-    const lane = Math.min(Math.max((item?.lane ?? this.first ?? 0) + lanes, 0), this.lanes.length - 1);
+    let lane = item?.lane ?? this.first ?? 0;
+    for (let at = lane + lanes; lanes !== 0 && this.lanes[at]; at += lanes) {
+      if (!this.lanes[at].isShown) continue;
+      lane = at;
+      break;
+    }
     const { rows: list, table } = this.lanes[lane];
     const start = (of) => table.start[list[of]];
     let of = !item ? 0 : lanes === 0 ? item.of + rows : firstThat(list.length, (at) => start(at) >= this.spanOf(item)[0]);
@@ -209,7 +258,6 @@ export class Lanes {
     return { lane, of: Math.min(Math.max(of, 0), list.length - 1) };
   }
 
-  /** When the row of a cursor starts and ends. */
   spanOf({ lane, of }) {
     const { table, rows } = this.lanes[lane];
     return [table.start[rows[of]], table.start[rows[of]] + table.dur[rows[of]]];

@@ -7,7 +7,7 @@ import { count, duration, percent, visible } from './format.js';
 import { heatCells, heatOrder, stepLabels } from './order.js';
 import { worstCollective } from './rank_lanes.js';
 
-const MATRIX_TOP = 58;
+const MATRIX_TOP = 44;
 // With more rows than this, some are one; of more ranks than this no pairs are drawn.
 const MATRIX_ROWS = 512;
 const MATRIX_PAIRS = 2048;
@@ -17,13 +17,13 @@ const MATRIX_UPRIGHT = 170;
 const MATRIX_MEASURES = [['caused', 'others waited for it'], ['waited', 'waited'], ['exposed', 'exposed']];
 
 /**
- * A matrix of a source: `{id, title, help, rows, columns, order, measures: [[key, label, values]], side: [[name, sums]], name(row, column, value, label),
+ * A matrix of a source: `{id, title, help, rows, columns, order, measures: [[key, label, values]], name(row, column, value, label),
  * choose(row, column), marked(): {row, column, late}}`. `values` are by row, then by column; `order` is that of rows.
  */
 class Matrix extends Chart {
   constructor(source, state) {
     super();
-    Object.assign(this, { side: [], order: source.rows.map((_, at) => at) }, source, { state });
+    Object.assign(this, { order: source.rows.map((_, at) => at) }, source, { state });
     this.placeOf = new Map(this.order.map((row, at) => [row, at]));
     this.switch = this.measures.length < 2 ? null : choice('Show', this.measures, this.measure()[0], (measure) => state.set({ measure }));
     this.keys = { PageUp: () => this.move(0, -20), PageDown: () => this.move(0, 20) };
@@ -47,16 +47,15 @@ class Matrix extends Chart {
   grid(width) {
     const ranksPerRow = this.rows.length > MATRIX_ROWS ? Math.ceil(this.rows.length / 256) : 1;
     const rows = Math.ceil(this.rows.length / ranksPerRow);
-    const [left, side] = width < 520 ? [44, 0] : [76, this.side.length > 0 ? Math.max(150, width * 0.28) : 0];
-    const most = Math.max(40, width - left - side - 12);
+    const left = width < 520 ? 44 : 76;
+    const most = Math.max(40, width - left - 12);
     const space = this.isSquare ? Math.min(most, 720, 34 * this.columns.length) : most;
     const stepsPerColumn = Math.ceil(this.columns.length / space);
     const columns = Math.ceil(this.columns.length / stepsPerColumn);
     const tall = this.isSquare ? Math.max(2, space / rows) : Math.max(2, Math.min(22, Math.floor(560 / rows)));
-    return { ranksPerRow, rows, tall, left, side, stepsPerColumn, columns, wide: space / columns, right: left + space, bottom: MATRIX_TOP + rows * tall };
+    return { ranksPerRow, rows, tall, left, stepsPerColumn, columns, wide: space / columns, right: left + space, bottom: MATRIX_TOP + rows * tall };
   }
 
-  /** For every cell its maximum, and where that is. */
   cells(grid) {
     const [key, , values] = this.measure();
     const known = `${key} ${grid.rows} ${grid.stepsPerColumn}`;
@@ -81,7 +80,6 @@ class Matrix extends Chart {
     drawRamp(context, scale, grid.left, Math.round(Math.min(200, width / 4)), most, shown);
     this.drawFrame(context, grid, shown);
     this.drawNames(context, grid, names);
-    this.drawSides(context, grid, shown);
     this.drawChosen(context, grid, shown);
     const size = `${count(this.rows.length)} ranks by ${count(this.columns.length)} ${this.noun}`;
     this.canvas.setAttribute('aria-label', `${this.title}: ${this.measure()[1]}, ${size}; the most is ${duration(most)}`);
@@ -128,23 +126,6 @@ class Matrix extends Chart {
     context.textAlign = 'left';
   }
 
-  /** What each row has in all, as bars. */
-  drawSides(context, grid, shown) {
-    const wide = (grid.side - 20) / this.side.length - 8;
-    for (const [at, [name, sums]] of grid.side > 0 ? this.side.entries() : []) {
-      const left = grid.right + 12 + at * (wide + 8);
-      const most = sums.reduce((before, value) => Math.max(before, value), 0);
-      context.fillStyle = shown.muted;
-      context.fillText(fitText(context, name, wide), left, MATRIX_TOP - 28);
-      context.fillText(fitText(context, duration(most), wide), left, MATRIX_TOP - 12);
-      context.fillStyle = shown[name];
-      for (let row = 0; row < grid.rows && most > 0; row += 1) {
-        const value = Math.max(...this.order.slice(row * grid.ranksPerRow, (row + 1) * grid.ranksPerRow).map((of) => sums[of]));
-        context.fillRect(left, MATRIX_TOP + row * grid.tall + 0.5, (value / most) * wide, grid.tall - 1);
-      }
-    }
-  }
-
   drawChosen(context, grid, shown) {
     const { row: chosen, column, late } = this.marked();
     const rowOf = (row) => (this.placeOf.has(row) ? Math.floor(this.placeOf.get(row) / grid.ranksPerRow) : -1);
@@ -181,7 +162,6 @@ class Matrix extends Chart {
     this.hover({ row: within(from.row + down, rows), column: within(from.column + right, columns) });
   }
 
-  /** The row and column with the most of a cell, and that. */
   worst({ row, column }) {
     const { columns, ranksPerRow, stepsPerColumn } = this.grids;
     const { rank, step, max } = this.cells(this.grids);
@@ -217,7 +197,7 @@ function shareAt(share) {
   return share > 0 ? Math.max(1, Math.round(Math.sqrt(share) * 255)) : 0;
 }
 
-/** The legend of a ramp above the cells, with its ends and, in the middle, a quarter of the maximum. */
+/** The legend of a ramp above the cells, with its ends. */
 function drawRamp(context, scale, x, width, most, shown) {
   const left = Math.round(x + context.measureText('0').width + 6);
   drawPixels(context, [scale.length, 1], [left, 6, width, 12], (pixels) => scale.forEach((colour, at) => pixels.set([...colour, 255], at * 4)));
@@ -226,10 +206,8 @@ function drawRamp(context, scale, x, width, most, shown) {
   context.fillStyle = shown.muted;
   context.fillText('0', x, 12);
   context.fillText(duration(most), left + width + 6, 12);
-  context.fillText(duration(most / 4), left + width / 2 - 3, 27);
 }
 
-/** Ranks by steps; null without steps. */
 export function mountHeat(model, state) {
   const { ranks: answer } = model.docs;
   const names = model.stepNames;
@@ -239,7 +217,6 @@ export function mountHeat(model, state) {
   const { labels, prefix } = stepLabels(names);
   const value = (key, at) => answer.steps[at % names.length][`${key}_ns`]?.[Math.floor(at / names.length)] ?? 0;
   const values = (key) => Float64Array.from({ length: ranks.length * names.length }, (_, at) => value(key, at));
-  const sums = (key) => ranks.map((_, rank) => answer.steps.reduce((sum, step) => sum + (step[`${key}_ns`]?.[rank] ?? 0), 0));
   const source = {
     id: 'heat',
     title: 'Ranks and steps',
@@ -250,7 +227,6 @@ export function mountHeat(model, state) {
     across: 'step',
     order,
     measures: MATRIX_MEASURES.filter(([key]) => answer.steps.some((step) => step[`${key}_ns`])).map((measure) => [...measure, values(measure[0])]),
-    side: ['waited', 'caused'].map((key) => [key, sums(key)]),
     name: (row, column, value, label) => `rank ${ranks[row]}, ${visible(names[column])}: ${label} ${duration(value)}`,
     marked: () => ({
       row: ranks.indexOf(state.get('rank')),

@@ -1,5 +1,4 @@
 // The data of the views: the documents, and their stacks as one list.
-//
 // Frames, kernels and groups repeat in almost every stack, so each text is stored once and stacks refer to it: a search looks at a few
 // thousand texts instead of 50,000 stacks, and equal call paths have equal numbers.
 
@@ -56,9 +55,9 @@ async function unpackTables(of) {
   return of.columns ? unpackTable(of) : eachOf(of, unpackTables);
 }
 
-/** Unpacks the timelines and the lanes of a page into its model. */
 export async function loadCharts(model) {
-  const timeline = async (of) => ({ ...(await unpackTables(of)), names: JSON.parse(await unpackText(of.names)) });
+  const named = async (of) => ({ ...of, names: JSON.parse(await unpackText(of.names)) });
+  const timeline = async (of) => named({ ...(await unpackTables(of)), cpu: await named(await unpackTables(of.cpu)) });
   model.timelines = await Promise.all(model.page.timelines.map(timeline));
   const lanes = await unpackTables(model.page.lanes);
   if (!lanes) return;

@@ -3,8 +3,10 @@
 import { el, swatch } from './dom.js';
 import { count, duration, many, percent } from './format.js';
 
-// Bars of so many ranks are drawn; of more, those that differ most from the mean, and the mean of the others.
+// Bars of so many ranks are drawn; of more, those that differ most from the mean, and the mean of the others. More than so many are low ones, so that
+// what is below them is on the first screen, too.
 const PICTURE_RANKS = 16;
+const PICTURE_TALL = 8;
 
 const PICTURE_PARTS = [
   ['compute', 'compute'],
@@ -16,7 +18,6 @@ const PICTURE_PARTS = [
   ['line', 'idle'],
 ];
 
-/** What a mean step of each rank consists of, by the colours of the parts, in ns. */
 function rankBars({ ranks, steps }) {
   const timed = steps.filter(({ length_ns: length }) => length.every((ns) => ns !== null));
   if (timed.length === 0) return null;
@@ -57,7 +58,6 @@ function sides(title, { before, after, per }, partsOf) {
   return { title: per === 'total' ? title : `${title}, per ${per}`, bars };
 }
 
-/** The bars of a page, or null. */
 export function pictureBars({ docs: { ranks, diff, 'ranks-diff': runs } }) {
   const compared = diff ? sides('What was measured', diff, sideParts) : runs ? sides('Collectives of all ranks', runs, runParts) : null;
   const picture = ranks ? rankBars(ranks) : compared;
@@ -73,5 +73,6 @@ export function pictureBars({ docs: { ranks, diff, 'ranks-diff': runs } }) {
     return el('li', null, el('span', { class: 'bar-name' }, bar.name), strip, el('span', { class: 'muted' }, duration(all)));
   };
   const key = used.map(([name, word]) => swatch(`var(--${name})`, word));
-  return el('figure', { class: 'picture' }, el('figcaption', null, picture.title, ' ', el('span', { class: 'keys' }, key)), el('ul', { class: 'bars' }, picture.bars.map(line)));
+  const kind = picture.bars.length > PICTURE_TALL ? 'bars many' : 'bars';
+  return el('figure', { class: 'picture' }, el('figcaption', null, picture.title, ' ', el('span', { class: 'keys' }, key)), el('ul', { class: kind }, picture.bars.map(line)));
 }

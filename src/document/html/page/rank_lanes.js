@@ -5,7 +5,6 @@ import { apart, count, duration, traceNs, visible } from './format.js';
 import { Lanes, grouped, lane } from './lanes.js';
 
 const PATH_COLOURS = { CPU: 'accent', 'launch latency': 'exposed', compute: 'compute', transfer: 'transfer', idle: 'line' };
-// With more lanes than this, one is of several ranks.
 const RANK_LANES = 320;
 
 /** The rows of a rerun. `moved` is how it differs, by row: the end, the waiting, and the rest of the time. */
@@ -52,6 +51,8 @@ export function rankLanes(model, rerun = null) {
       label: isRerun ? '' : String(ranks[order[of * perRow]]),
       tall,
       least: 40,
+      noun: isRerun ? 'rerun collective' : 'collective',
+      find: (row) => `${nameOf(row)} ${stackOf(row)?.label ?? ''}`,
       inks: ['waited', 'transfer', 'collective'],
       ink: (row) => (table.waited[row] === 0 ? 2 : 1),
       split: (row) => Math.min(table.dur[row], Math.max(0, table.waited[row] - 1)),
@@ -79,6 +80,7 @@ export function rankLanes(model, rerun = null) {
       label: '',
       tall: Math.max(4, tall - 4),
       least: 10,
+      noun: 'piece',
       inks: ['good', 'caused'],
       ink: (piece) => pieces.forward[piece],
       name: microbatch,
@@ -109,7 +111,7 @@ export function rankLanes(model, rerun = null) {
     label: rerun ? `rerun: ${visible(rerun.rule)}` : `all ${count(ranks.length)} ranks`,
     help: rankHelp(data, rerun, { hasPieces, path, perRow }),
     first: path ? 1 : 0,
-    hasPieces,
+    isOfAll: !rerun,
     spanOfCollective: (at) => spanOf(data, at === null ? [] : [at]),
     spanOfStep: (step) => spanOf(data, [...collectives.step.keys()].filter((at) => collectives.step[at] === step + 1)),
   });
@@ -134,6 +136,7 @@ function pathLane({ path, ranks }) {
     label: 'path',
     tall: 16,
     least: 30,
+    noun: 'path piece',
     inks: kinds.map((kind) => PATH_COLOURS[kind]),
     ink: (span) => kinds.indexOf(texts[spans.kind[span]]),
     name: (span) => texts[spans.name[span]],

@@ -1,14 +1,13 @@
 // The stacks of an answer, or its groups, or what changed between two, as a table whose rows open.
 
 import { sizesText, stackDetail } from './detail.js';
-import { count, duration } from './format.js';
+import { count } from './format.js';
 import { matchStacks, matchTexts } from './model.js';
 import { DataTable, tableColumn } from './table.js';
 
 // Columns of the program's tables of stacks, after the name, that the page shows beside it.
 const STACKS_BESIDE = ['#', 'collective'];
 
-/** The columns of the costs, then of the waiting. */
 function stackColumns({ sheets, stacks, docs, ofRankStack }) {
   const rowOf = new Map(ofRankStack.map((id, at) => [id, at]));
   const known = new Set(STACKS_BESIDE);
@@ -27,12 +26,10 @@ function stackColumns({ sheets, stacks, docs, ofRankStack }) {
 }
 
 function stackNotes({ stacks: shown, docs: { stacks, ranks } }) {
-  const without = stacks && !(stacks.groups?.length > 0) ? Object.values(stacks.coverage.without_launch ?? {}) : [];
   const isPart = stacks && ranks && stacks.traces.length > 1 && stacks.traces.length !== ranks.ranks.length;
   const notes = [
     stacks?.kernels_left_out > 0 &&
       `${count(shown.length)} of ${count(stacks.groups_found || stacks.stacks_found)} are here; the others have ${count(stacks.kernels_left_out)} kernels.`,
-    ...without.map((of) => `Without a launch, and so in no row: ${count(of.count)} kernels, GPU ${duration(of.gpu_time_ns)}, exposed ${duration(of.exposed_ns)}.`),
     !stacks && ranks?.stacks_found > ranks?.stacks.length && `${count(ranks.stacks.length)} of ${count(ranks.stacks_found)} stacks are here.`,
     isPart && `Count, GPU and exposed are of ${count(stacks.traces.length)} of the traces; waiting and transfer are of all ${count(ranks.ranks.length)} ranks.`,
   ];
@@ -52,13 +49,15 @@ function stackBelow(stack) {
   return list([fate, list([collectives, sizesText(bytes)], ', '), stackFolder(stack)], ' · ');
 }
 
-/** The stacks, or the groups of a document that is grouped by other keys. */
 export function mountStacks(model, state) {
   const { stacks, docs, sheets } = model;
   if (stacks.length === 0) return null;
   const isDiff = Boolean(docs.diff ?? docs['ranks-diff']);
   const isGrouped = docs.stacks?.groups?.length > 0 || docs.diff?.grouped_by.length > 0;
-  const what = isGrouped ? 'Which groups of kernels cost most?' : isDiff ? 'Which code costs more or less than before?' : 'Which code launches collectives, and what does each place cost?';
+  const what = isGrouped ? 'Which groups of kernels cost most?' : isDiff ? 'Which code costs more or less than before?' : 'Which code costs most?';
+  const [columns, telling] = [stackColumns(model), isDiff ? 'change' : docs.ranks ? 'waited' : 'exposed'];
+  // A small screen shows only the first columns.
+  if (document.documentElement.clientWidth <= 760) columns.sort((a, b) => (b.key === telling) - (a.key === telling));
   const source = {
     id: isDiff ? 'diff' : 'stacks',
     heading: isDiff ? sheets.changes.title : isGrouped ? 'Groups' : 'Stacks',
@@ -66,7 +65,7 @@ export function mountStacks(model, state) {
     help: `${what} ▸ opens ${isGrouped ? 'a group' : 'a call stack'}; a click on a name chooses it in all views.`,
     head: 'where it comes from',
     n: stacks.length,
-    columns: stackColumns(model),
+    columns,
     label: (row) => stacks[row].label.slice(stackFolder(stacks[row]).length),
     whole: (row) => stacks[row].label,
     below: (row) => stackBelow(stacks[row]),

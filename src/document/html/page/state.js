@@ -1,5 +1,4 @@
 // The selection. It is only in the URL's fragment, so that a view can be sent, and reload and Back work.
-//
 // Keys: `view` (the part of the page to scroll to), `stack`, `rank`, `step`, `collective` (numbers), keys of views: `sort`, `q`,
 // `page`, `width`, `measure`, `trace`, `from`, `to`, `find`, and `theme`. A missing value is the view's default.
 
@@ -8,7 +7,6 @@ const PLACE = /^\d{1,9}$/;
 const TIME = /^-?\d{1,15}(\.\d{1,9})?$/;
 const NUMBERS = { stack: PLACE, rank: PLACE, step: PLACE, collective: PLACE, trace: PLACE, page: PLACE, from: TIME, to: TIME };
 
-/** The state of a fragment. */
 export function parse(fragment) {
   const known = [...new URLSearchParams(fragment.replace(/^#/, ''))].filter(([key, text]) => !Object.hasOwn(NUMBERS, key) || NUMBERS[key].test(text));
   return Object.fromEntries(known.map(([key, text]) => [key, Object.hasOwn(NUMBERS, key) ? Number(text) : text]));
@@ -51,7 +49,6 @@ export class State {
     this.keep();
   }
 
-  /** Writes the state into the address. */
   keep() {
     try {
       this.window.history.replaceState(null, '', write(this.now));

@@ -1,5 +1,4 @@
 // Ranks by groups: what each rank does in each group of a job that hangs.
-//
 // A state is a letter and a colour. A job of a thousand ranks has more columns than a browser can lay out or a person can read, so ranks with the
 // same states in all groups are one column, the worst come first, and ranks that only wait are counted in a single column if they have too many
 // states. Likewise groups in which all ranks wait alike are shown on demand. A search for ranks or for a group shows these alone.
@@ -22,15 +21,12 @@ const STATE_KINDS = {
 const STATE_ORDER = Object.keys(STATE_KINDS);
 const STATE_WAITS = STATE_ORDER.indexOf('waiting');
 
-// Up to so many ranks each has a column of its own, in the order of ranks.
 const STATES_EACH = 32;
 // The most columns, and how many rows a press of a button adds.
 const STATES_COLUMNS = 48;
 const STATES_ROWS = 40;
 const STATES_MORE = 200;
-// How many ranges of ranks a sentence lists.
 const STATES_RANGES = 8;
-// The most characters of a group's name, and of what the pointer on a cell shows.
 const STATES_NAME = 200;
 const STATES_TITLE = 2000;
 
@@ -46,7 +42,6 @@ export function rankRanges(ranks, most = STATES_RANGES) {
   return parts.slice(0, most).map(text).join(', ') + (left > 0 ? ` and ${count(left)} more` : '');
 }
 
-/** Colours a node like a state. */
 export function stateInk(node, name) {
   node.style.background = `color-mix(in srgb, var(--${name}) 26%, transparent)`;
   return node;
@@ -118,7 +113,6 @@ export class StateMatrix {
     return [...merged.values()].sort(compare);
   }
 
-  /** Fills the table, with so many more rows than before. */
   fill(more = 0) {
     this.more += more;
     const query = (this.state.get('q') ?? '').trim();

@@ -1,5 +1,4 @@
 // A table: sorted by any column, searched, a page of rows at a time. A row may open, and may choose what it is about in all views.
-//
 // Rows are numbers until they are shown: columns are arrays, a sort order is a permutation that is kept, and a search looks at each text once.
 // So 50,000 stacks are as quick as five. The program gives the columns: a title, a unit and a meaning for each. Nothing here knows an answer.
 
@@ -11,22 +10,16 @@ import { bandwidth, count, duration, percent, size, visible } from './format.js'
 const TABLE_PAGE = 20;
 const TABLE_LONG_PAGE = 100;
 
-// This many rows fill a screen; the rest is built after they are shown.
-const TABLE_FIRST = 30;
-
 // As in the style sheet: the size of the text, the space beside it, the widest text and the narrowest name, in pixels.
 const TABLE_FONT = 13;
 const TABLE_PAD = 5;
 const TABLE_WIDEST = 170;
 const TABLE_NAME = 220;
 
-// Of so many texts, the longest, one is the widest.
 const TABLE_MEASURED = 20;
 
-// Orders that begin with the smallest.
 const TABLE_NATURAL = ['label', 'number'];
 
-// Longer texts break into lines, which are not narrower than the style sheet says.
 const TABLE_TEXT = 24;
 
 const TABLE_UNITS = {
@@ -171,7 +164,6 @@ export class DataTable {
     return Boolean(this.key) && this.state.get(this.key) === this.value(row);
   }
 
-  // Selects the listed rows, in their order.
   select() {
     const { key, up } = this.sort;
     const order = this.order(key);
@@ -192,10 +184,8 @@ export class DataTable {
     const rows = this.shown.subarray(this.page * this.perPage, (this.page + 1) * this.perPage);
     const chosen = rows.find((row) => this.isChosen(row));
     this.focused = rows.includes(this.focused) ? this.focused : (chosen ?? rows[0]);
-    const nodes = (some) => [...some].flatMap((row) => this.rows(row));
-    this.body.replaceChildren(...nodes(rows.subarray(0, TABLE_FIRST)));
-    clearTimeout(this.later);
-    if (rows.length > TABLE_FIRST) this.later = setTimeout(() => this.body.append(...nodes(rows.subarray(TABLE_FIRST))));
+    const nodes = [...rows].flatMap((row) => this.rows(row));
+    this.body.replaceChildren(...nodes);
     if (rows.length === 0 && this.n > 0) {
       this.body.append(el('tr', null, el('td', { colSpan: this.columns.length + 2, class: 'muted' }, 'Nothing has this text in a name, frame, kernel, collective or group.')));
     }
@@ -328,11 +318,11 @@ export class DataTable {
 }
 
 /** A view of one of the program's tables, whose first column names the row; null without that table. `key` is what a row chooses. */
-export function mountSheet(id, help = null, key = null) {
+export function mountSheet(id, key = null) {
   return (model, state) => {
     const sheet = model.sheets[id];
     if (!sheet || sheet.rows.length === 0) return null;
-    const { title, rows, found } = sheet;
+    const { title, question: help, rows, found } = sheet;
     const [head, ...others] = sheet.columns;
     const isNumbered = isNumber(head);
     const texts = rows.map((cells) => cells.map((value, at) => unitText(sheet.columns[at].unit, value)).join('\n').toLowerCase());

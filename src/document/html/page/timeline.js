@@ -1,5 +1,4 @@
-// The window in time: the kernels of a trace with a lane for each stream, or the collectives of all ranks with a lane for each rank. Kernels of one
-// trace can be searched for.
+// The window in time: the kernels of a trace with a lane for each stream, or the collectives of all ranks with a lane for each rank.
 
 import { Chart } from './canvas.js';
 import { command } from './commands.js';
@@ -9,16 +8,13 @@ import { rankLanes } from './rank_lanes.js';
 import { traceLanes } from './trace_lanes.js';
 
 const TIMELINE_TOP = 24;
-// The shortest span that is shown, in ns.
 const TIMELINE_LEAST = 50;
-// With more traces than this, they are a list.
 const TIMELINE_TRACES = 6;
 
 const TIMELINE_HELP =
   'Drag or A and D pan; W and S, + and − or the wheel (on the chosen chart, or with Ctrl) zoom; Home shows all. ← → ↑ ↓ go from row to row, Enter ' +
   'chooses, f fits what is chosen, c copies its time in the trace, / finds, Escape clears.';
 
-/** The timeline, or null if there is none. */
 export function mountTimeline(model, state) {
   const views = model.timelines.filter((of) => of.kernels.rows > 0).map((of) => traceLanes(model, of));
   if (model.lanes?.rows.rows > 0) views.push(rankLanes(model));
@@ -34,7 +30,7 @@ class Timeline extends Chart {
     const home = () => this.show(0, this.shown().span);
     const [back, on] = [-1, 1].map((way) => () => this.pan((way * (this.drawn.right - this.drawn.left)) / 4));
     const copy = () => this.starts && this.copies[0].click();
-    const find = () => this.shown().search && this.finder.input.focus();
+    const find = () => this.finder.input.focus();
     this.keys = { '+': zoomIn, '=': zoomIn, w: zoomIn, '-': zoomOut, _: zoomOut, s: zoomOut, a: back, d: on, Home: home };
     Object.assign(this.keys, { f: () => this.fit(), c: copy, '/': find, Escape: () => this.go(null) });
     this.drags();
@@ -53,48 +49,46 @@ class Timeline extends Chart {
     const about = 'What this shows, keys, and a trace of it';
     const legend = details({ class: 'legend' }, about, this.help, el('p', null, TIMELINE_HELP), this.origin, this.command);
     this.colours = el('div', { class: 'keys legend' });
-    this.node = section(this.id, this.title, null, toolbar, this.colours, this.box, el('div', { class: 'says' }, this.says, this.times), legend);
+    this.node = section(this.id, this.title, 'What ran when, and what waited?', toolbar, this.colours, this.box, el('div', { class: 'says' }, this.says, this.times), legend);
     this.say();
     this.showParts();
   }
 
-  /** The search for kernels. */
   search() {
     const onkeydown = (event) => {
       if (event.key === 'Enter') this.goFound(event.shiftKey ? -1 : 1);
       else if (event.key === 'Escape') this.canvas.focus();
     };
-    this.finder = searchField('Find', 'kernel or stack', (find) => this.state.set({ find }), onkeydown);
+    this.finder = searchField('Find', 'part of a name', (find) => this.state.set({ find }), onkeydown);
     this.nextFound = button('Next', () => this.goFound(1), { class: 'small' });
     this.finder.status.before(this.nextFound);
     return this.finder.node;
   }
 
-  /** Finds the kernels of a view that have the text of the address. */
   find(view) {
     const text = this.state.get('find', '');
     const query = text.trim().toLowerCase();
     if (this.finder.input !== document.activeElement) this.finder.input.value = text;
-    if (view.search && view.found?.query !== query) view.found = query === '' ? null : { query, at: -1, ...view.search(query) };
+    if (view.found?.query !== query && (view.found || query !== '')) view.found = query === '' ? null : { query, at: -1, ...view.search(query) };
     const { found } = view;
-    this.finder.node.hidden = !view.search;
     this.nextFound.hidden = !found;
     this.finder.status.textContent = !found ? '' : found.at < 0 ? found.text : `${found.text}; number ${count(found.at + 1)}`;
   }
 
-  /** Goes to the next kernel that was found, or the one before: after the last comes the first. */
+  /** Goes to the next one that was found, or the one before: after the last comes the first. */
   goFound(step) {
     const view = this.shown();
     const { found } = view;
-    if (!found || found.rows.length === 0) return;
-    found.at = (Math.max(found.at, step < 0 ? 0 : -1) + step + found.rows.length) % found.rows.length;
+    if (!found || found.items.length === 0) return;
+    found.at = (Math.max(found.at, step < 0 ? 0 : -1) + step + found.items.length) % found.items.length;
     this.find(view);
-    this.go(view.itemOf(found.rows[found.at]));
+    this.go(found.items[found.at]);
+    if (!view.lanes[this.held.lane].isShown) this.fit();
   }
 
-  /** The lanes that are shown: of many ranks first the schedule, which is seen beside those of the other ranks. */
+  /** The lanes that are shown: of many ranks first those of all. */
   shown() {
-    return this.views[this.state.get('trace')] ?? this.views.find((view) => view.hasPieces) ?? this.views[0];
+    return this.views[this.state.get('trace')] ?? this.views.find((view) => view.isOfAll) ?? this.views[0];
   }
 
   /** What is shown at first: of one trace its longest step, else all. */
@@ -112,14 +106,13 @@ class Timeline extends Chart {
     return to > from ? [from, to] : [0, span];
   }
 
-  /** Shows a span, moved and widened as the window requires. */
-  show(from, to) {
+  show(from, to, view = null) {
     const { span } = this.shown();
     const wide = Math.min(Math.max(to - from, Math.min(TIMELINE_LEAST, span)), span);
     const begin = Math.min(Math.max(from, 0), span - wide);
     const [first, last] = this.first();
     const isFirst = begin === first && begin + wide === last;
-    this.state.set({ from: isFirst ? null : Math.round(begin), to: isFirst ? null : Math.round(begin + wide) });
+    this.state.set({ from: isFirst ? null : Math.round(begin), to: isFirst ? null : Math.round(begin + wide), view });
   }
 
   /** Makes the span this many times as long, around what is at a pixel or in the middle. */
@@ -174,7 +167,7 @@ class Timeline extends Chart {
       this.hover(null);
     }
     const span = !changed.has('from') && (changed.has('step') || changed.has('collective')) ? this.spanOfChoice() : null;
-    if (span) return this.show(...span);
+    if (span) return this.show(...span, this.state.get('view'));
     this.showParts();
     this.paint();
   }
@@ -198,7 +191,6 @@ class Timeline extends Chart {
     if (span) this.show(...span);
   }
 
-  /** Shows what is beside the chart. */
   showParts() {
     const view = this.shown();
     this.switch?.show(this.views.indexOf(view));
@@ -218,10 +210,12 @@ class Timeline extends Chart {
 
   draw(context, width, height, shown) {
     const view = this.shown();
+    const [from, to] = this.window();
+    const at = { left: view.left, right: width - 8, top: TIMELINE_TOP, from, to };
+    view.place(at);
     const tall = TIMELINE_TOP + view.height + 8;
     if (Math.abs(tall - height) > 0.5) return void this.paint(tall);
-    const [from, to] = this.window();
-    const at = { left: view.left, right: width - 8, top: TIMELINE_TOP, bottom: tall - 4, from, to };
+    at.bottom = tall - 4;
     this.drawn = at;
     drawTimeAxis(context, at, shown);
     context.save();

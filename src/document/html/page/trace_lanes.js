@@ -1,22 +1,24 @@
-// The lanes of one trace: the calls that launch or block, with a lane for each thread, and kernels, with a lane for each stream.
+// The lanes of one trace: the calls that launch or block, with a lane for each thread, kernels, with a lane for each stream, and what threads run around
+// their calls, with a lane for each level.
 
-import { apart, count, duration, many, traceNs, visible } from './format.js';
+import { apart, count, duration, many, shortFrame, traceNs, visible } from './format.js';
 import { Lanes, grouped, lane } from './lanes.js';
 
 const STREAM_BAR = 18;
 const CALL_BAR = 14;
+const LEVEL_BAR = 13;
 // A canvas has room for some 700 lanes on a sharp screen, but nobody can read so many.
 const STREAMS_MOST = 128;
 const THREADS_MOST = 32;
 const TIES_MOST = 200;
 
-/** The lanes of a timeline of the page. */
 export function traceLanes(model, timeline) {
-  const { kernels, cpu, name, rank, lanes: streams, exposed, launches, window_ns: span } = timeline;
+  const { kernels, cpu, name, rank, lanes: streams, launches, window_ns: span } = timeline;
   const { calls, threads } = cpu;
   const callOf = new Int32Array(kernels.rows).fill(-1);
   launches.kernel.forEach((row, at) => (callOf[row] = launches.call[at]));
   const launched = grouped(launches.kernel, (row) => callOf[row]);
+  const exposed = exposedParts(kernels, timeline.exposed);
   const exposedOf = new Float64Array(kernels.rows);
   exposed.kernel.forEach((row, part) => (exposedOf[row] += exposed.dur[part]));
   const times = (n, text) => (n > 1 ? `${count(n)} × ${text}` : text);
@@ -45,6 +47,8 @@ export function traceLanes(model, timeline) {
       isThread: true,
       tall: CALL_BAR,
       least: 30,
+      noun: 'call',
+      counts: (row) => calls.count[row],
       inks: ['transfer', 'waited'],
       ink: (row) => calls.blocks[row],
       name: callName,
@@ -57,20 +61,21 @@ export function traceLanes(model, timeline) {
   const named = (row) => (stackOf(row) ? `${kernelName(row)} · ${stackOf(row).label}` : kernelName(row));
   const stream = ([at, rows]) =>
     lane(rows, kernels, {
-      label: streams[at].label,
+      label: streams[at],
       tall: STREAM_BAR,
       least: 30,
+      noun: 'kernel',
+      counts: (row) => kernels.count[row],
       inks: ['compute', 'collective', 'caused'],
       ink: (row) => kernels.does[row],
       strip: { rows: parts.get(at) ?? [], start: exposed.start, dur: exposed.dur, ink: 'exposed' },
       name: named,
-      text: said(streams[at].label, kernels, named, kernelText, 'ran'),
+      text: said(streams[at], kernels, named, kernelText, 'ran'),
       pick: pickKernel,
       traceNs: ns(kernels),
       isMarked: (row, { stack }) => stack !== null && kernels.stack[row] === stack + 1,
-      isFound: (row, found) => found?.hits[row] === 1,
     });
-  const lanes = [...fullest(calls, THREADS_MOST).map(thread), ...fullest(kernels, STREAMS_MOST).map(stream)];
+  const lanes = [...fullest(calls, THREADS_MOST).map(thread), ...fullest(kernels, STREAMS_MOST).map(stream), ...(cpu.functions ? levelLanes(model, cpu) : [])];
   const itemOf = (table, row) => {
     const at = lanes.findIndex((of) => of.table === table && of.rows.includes(row));
     return at < 0 ? null : { lane: at, of: lanes[at].rows.indexOf(row) };
@@ -91,6 +96,7 @@ export function traceLanes(model, timeline) {
     ...(kernels.does.includes(2) ? [['caused', 'possibly communication']] : []),
     ['exposed', 'exposed'],
     ...(lanes[0]?.isThread ? [['transfer', 'launching call'], ['waited', 'blocking call']] : []),
+    ...(cpu.functions ? [['accent', 'your code'], ['line', 'other functions']] : []),
     ['mark', 'chosen stack'],
   ];
   return new Lanes({
@@ -104,12 +110,47 @@ export function traceLanes(model, timeline) {
     first: lanes.findIndex((of) => !of.isThread),
     tiesOf,
     ties,
-    search: (query) => searchKernels(model, timeline, query),
-    itemOf: (row) => itemOf(kernels, row),
     spanOfStep: (step) => {
       const of = timeline.steps[step];
       return of && of.name === model.stepNames[step] ? [of.start, of.start + of.dur] : null;
     },
+  });
+}
+
+/** The exposed parts of kernels: each begins so long after the one before it, or the kernel's start, and without a length goes on to the kernel's end. */
+function exposedParts({ start, dur }, { kernel, gap, dur: length }) {
+  const parts = { kernel, start: new Float64Array(kernel.length), dur: new Float64Array(kernel.length) };
+  kernel.forEach((row, at) => {
+    parts.start[at] = gap[at] + (row === kernel[at - 1] ? parts.start[at - 1] + parts.dur[at - 1] : start[row]);
+    parts.dur[at] = length[at] || start[row] + dur[row] - parts.start[at];
+  });
+  return parts;
+}
+
+/** What threads run, with a lane for each level: a function lies within the one before it that has not ended. Times are as exact as a pixel needs. */
+function levelLanes(model, { functions, names, grain_ns: grain, threads }) {
+  const { thread, name, isCall } = functions;
+  const table = { start: functions.start.map((at) => at * grain), dur: functions.dur.map((of) => of * grain) };
+  const ends = [];
+  const levelOf = Float64Array.from(thread, (of, row) => {
+    if (row === 0 || thread[row] !== thread[row - 1]) ends.length = 0;
+    while (ends.length > 0 && ends.at(-1) <= table.start[row]) ends.pop();
+    return of * functions.rows + ends.push(table.start[row] + table.dur[row]);
+  });
+  const about = grain > 1 ? 'about ' : '';
+  const levels = [...grouped(thread.keys(), (row) => levelOf[row])].sort(([a], [b]) => a - b);
+  return levels.map(([, rows]) => {
+    const tree = threadLabel(threads, thread[rows[0]]);
+    return lane(rows, table, {
+      tree,
+      tall: LEVEL_BAR,
+      least: 24,
+      noun: 'function',
+      inks: ['line', 'accent', 'transfer'],
+      ink: (row) => (isCall[row] ? 2 : Number(model.texts.telling.has(names[name[row]]))),
+      name: (row) => shortFrame(names[name[row]]),
+      text: (row) => `${visible(tree)}: ${visible(names[name[row]])} at ${about}${duration(table.start[row])}, took ${about}${duration(table.dur[row])}`,
+    });
   });
 }
 
@@ -134,19 +175,10 @@ function traceHelp({ merged_ns: merged, cpu, lanes: streams }, lanes) {
     joined(merged, 'Compute kernels'),
     joined(cpu.merged_ns, 'Calls'),
     cpu.left_out > 0 && `The ${many(cpu.left_out, 'shortest call')} are not drawn.`,
+    cpu.functions && 'Below are the functions and calls of these threads, the outermost at the top; deeper ones come as you zoom in.',
+    cpu.functions_left_out > 0 && `Of the functions, ${count(cpu.functions_left_out)} are not here: those shorter than ${duration(cpu.least_ns * cpu.finer)}, in the costliest step than ${duration(cpu.least_ns)}.`,
     fewer(shown, streams.length, 'streams'),
     fewer(threads, cpu.threads.length, 'threads'),
   ];
   return parts.filter((part) => part).join(' ');
-}
-
-/** The kernels with a text in their name or their stack's: `{hits by row, rows, text}`. */
-function searchKernels(model, { kernels, names: known }, query) {
-  const hasText = (text) => text.toLowerCase().includes(query);
-  const [names, stacks] = [known.map(hasText), model.stacks.map((stack) => hasText(stack.label))];
-  const hits = Uint8Array.from(kernels.name, (name, row) => (names[name - 1] || stacks[kernels.stack[row] - 1] ? 1 : 0));
-  const rows = [...hits.keys()].filter((row) => hits[row] === 1);
-  const sum = (of, column) => of.reduce((all, row) => all + column[row], 0);
-  const all = kernels.count.reduce((before, n) => before + n, 0);
-  return { hits, rows, text: `${count(sum(rows, kernels.count))} of ${many(all, 'kernel')}, ${duration(sum(rows, kernels.dur))}` };
 }

@@ -1,5 +1,4 @@
 // The tree of all call paths, as arrays: shared prefixes once, outermost caller first.
-//
 // Children have larger numbers than their parent, so that sums over subtrees take one pass from the end.
 
 /** A tree of the call paths of a model's stacks. Node 0 is the root, above all outermost callers. */
@@ -42,7 +41,6 @@ export class CallTree {
     return sums;
   }
 
-  /** For each node, the sum of a number over its stacks. */
   sum(key) {
     if (!this.sums.has(key)) this.sums.set(key, this.total((stack) => stack[key] ?? 0));
     return this.sums.get(key);
@@ -67,7 +65,6 @@ export class CallTree {
     return this.endOf[at];
   }
 
-  /** The nodes from the root to a node. */
   path(node) {
     const nodes = [];
     for (let at = node; at >= 0; at = this.parent[at]) nodes.push(at);
