@@ -27,7 +27,7 @@ pub(crate) struct Streams {
 
 /// The functions of all timelines of a page take at most so many bytes, which is what packing the style with the script has freed, and where a timeline
 /// would have less than the least, that with the costliest step has all.
-const MOST_OF_FUNCTIONS: usize = 8_800;
+const MOST_OF_FUNCTIONS: usize = 8_400;
 const LEAST_OF_FUNCTIONS: usize = 2_000;
 
 /// Times of functions are as exact as this part of the shortest one: half a pixel where it has eight.
