@@ -163,7 +163,7 @@ pub struct Cost {
     /// From the end of the launching call to the kernel's start, 0 for a kernel that starts earlier. Only for kernels attributed by correlation or
     /// flow; `None` if there are none.
     pub queue_delay: Option<Distribution>,
-    /// The few kernels that make most of the time, if there are such. `None` also for several traces, or parts.
+    /// The few kernels that make most of the time, if there are such. `None` also for several parts.
     pub outliers: Option<Outliers>,
 }
 
@@ -178,13 +178,13 @@ pub struct Outliers {
     pub gpu_time_ns: Ns,
     /// The median of the others, in ns.
     pub others_median_ns: f64,
-    /// The start of the first of them.
-    #[cfg_attr(test, schemars(with = "i64"))]
-    pub first_start_ns: Ns,
-    /// When the last of them ends.
-    #[cfg_attr(test, schemars(with = "i64"))]
-    pub last_end_ns: Ns,
-    /// Whether they are the first kernels of the stack.
+    /// The start of the first of them; `None` for several traces, whose clocks may differ.
+    #[cfg_attr(test, schemars(with = "Option<i64>"))]
+    pub first_start_ns: Option<Ns>,
+    /// When the last of them ends; `None` for several traces.
+    #[cfg_attr(test, schemars(with = "Option<i64>"))]
+    pub last_end_ns: Option<Ns>,
+    /// Whether they are the first kernels of the stack; false for several traces.
     pub are_first: bool,
 }
 
@@ -195,7 +195,8 @@ const ONE_IN: usize = 20;
 const FAR_LONGER: f64 = 10.0;
 
 impl Outliers {
-    /// The fewest kernels that make more than half of the time, if these are few and far longer than the others. Each is its start and its time.
+    /// The fewest kernels that make more than half of the time, if these are few and far longer than the others, with all that are half as long as these or longer. Each
+    /// is its start and its time.
     pub(super) fn find(kernels: &[(Ns, Ns)]) -> Option<Self> {
         let total: Ns = kernels.iter().map(|(_, time)| *time).sum();
         let most = (kernels.len() / ONE_IN).max(usize::from(kernels.len() > 2));
@@ -206,7 +207,8 @@ impl Outliers {
             gpu_time += *time;
             gpu_time.0 > total.0 / 2
         };
-        let count = longest.iter().take(most).position(is_most)? + 1;
+        let shortest = longest[longest.iter().take(most).position(is_most)?].0;
+        let count = longest.partition_point(|(time, _)| time.0 >= shortest.0 / 2);
         let others = longest[count..].iter().map(|(time, _)| *time).collect();
         let others_median = Distribution::from_times(others)?.median_ns;
         let found = &longest[..count];
@@ -218,10 +220,14 @@ impl Outliers {
             count: count as u64,
             gpu_time_ns: found.iter().map(|(time, _)| *time).sum(),
             others_median_ns: others_median,
-            first_start_ns: found.iter().map(|at| of(at).0).min()?,
-            last_end_ns: found.iter().map(|at| of(at).0 + of(at).1).max()?,
+            first_start_ns: found.iter().map(|at| of(at).0).min(),
+            last_end_ns: found.iter().map(|at| of(at).0 + of(at).1).max(),
             are_first: found.iter().all(|(_, at)| *at < count),
         })
+    }
+
+    fn without_times(self) -> Self {
+        Outliers { first_start_ns: None, last_end_ns: None, are_first: false, ..self }
     }
 }
 
@@ -360,7 +366,7 @@ impl Cost {
         Totals { count, gpu_time_ns: gpu_time.total_ns, exposed_ns, critical }
     }
 
-    /// The cost of kernels that have this share of the window. Outliers are those of one trace: several have no common order.
+    /// The cost of kernels that have this share of the window. Those of several traces have no common order.
     pub(super) fn sum(kernels: &Kernels, share_of_window: Option<f64>, is_one_trace: bool) -> Self {
         let Totals { exposed_ns, critical: critical_ns, .. } = kernels.totals();
         let (gpu_time, queue_delay) = match kernels {
@@ -372,9 +378,9 @@ impl Cost {
         };
         let gpu_time = gpu_time.unwrap_or_default();
         let outliers = match kernels {
-            _ if !is_one_trace => None,
-            Kernels::Each(kernels) => Outliers::find(&spans(kernels)),
-            Kernels::Summed(sums) => sums.outliers,
+            Kernels::Each(kernels) if is_one_trace => Outliers::find(&spans(kernels)),
+            Kernels::Each(kernels) => Outliers::find(&spans(kernels)).map(Outliers::without_times),
+            Kernels::Summed(sums) => sums.outliers.filter(|_| is_one_trace),
         };
         let overlapped_ns = gpu_time.total_ns - exposed_ns;
         Cost { gpu_time, share_of_window, exposed_ns, overlapped_ns, critical_ns, queue_delay, outliers }
@@ -384,6 +390,21 @@ impl Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Six of 96 kernels take 18 of 18.9 µs: four of them are more than half of that, and the two others are like these. Half of all are no few.
+    #[test]
+    fn kernels_that_are_alike_are_outliers_together() {
+        let found = |long: i64| {
+            let kernels: Vec<(Ns, Ns)> = (0..96)
+                .map(|at| (Ns(at * 10_000), Ns(if at % 16 == 0 && at < 16 * long { 3_000 } else { 10 })))
+                .collect();
+            Outliers::find(&kernels).map(|of| (of.count, of.gpu_time_ns, of.others_median_ns))
+        };
+        assert_eq!(found(6), Some((6, Ns(18_000), 10.0)));
+        assert_eq!(found(1), Some((1, Ns(3_000), 10.0)));
+        let half: Vec<(Ns, Ns)> = (0..96).map(|at| (Ns(at), Ns(if at % 2 == 0 { 3_000 } else { 10 }))).collect();
+        assert!(Outliers::find(&half).is_none());
+    }
 
     fn distribution(times: &[i64]) -> Option<Distribution> {
         Distribution::from_times(times.iter().copied().map(Ns).collect())
