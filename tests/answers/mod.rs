@@ -15,4 +15,5 @@ pub(crate) mod ranks_forms;
 mod real_costs;
 mod real_traces;
 mod schema;
+mod sentences;
 mod tables;

@@ -147,7 +147,7 @@ const RANKS: &[Right] = &[
     ("i03", 0, "100.0 % of it for rank 2"),
 ];
 
-fn unpack(into: &Path) -> Vec<String> {
+pub(crate) fn unpack(into: &Path) -> Vec<String> {
     let file = std::fs::File::open(testdata("records/cases.tar.gz")).unwrap();
     tar::Archive::new(flate2::read::GzDecoder::new(file)).unpack(into).unwrap();
     let mut names: Vec<String> =

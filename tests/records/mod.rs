@@ -1,13 +1,13 @@
 //! NCCL's own records: every source, on real samples with known truths, on made ones, and on what is wrong.
 
-mod cases;
+pub(crate) mod cases;
 mod census;
 mod conversions;
 mod damaged;
 mod debug_log;
 mod entries;
 mod flows;
-mod hang;
+pub(crate) mod hang;
 mod hang_dumps;
 mod hang_logs;
 mod inspector;
