@@ -344,6 +344,276 @@ const RECORDS: &[Row] = &[
     ("ranks T:records/megatrace --json", 0, &[], &["The calls have no numbers", "a usual rank is at most", "Layout: "]),
 ];
 
+/// What each input is: `testdata/README.md`, and `README.md` beside the real ones.
+const STACKS: &[Row] = &[
+    // Kernels of sends and receives, with neither calls of the runtime nor of the CPU.
+    (
+        "T:traces/29_nsys2json.json --kernel-name * --verbose",
+        3,
+        &[
+            "First: record with ProfilerActivity.CPU, too.",
+            "First: record with ProfilerActivity.CPU, so that one sees what the CPU does meanwhile.",
+        ],
+        &["the profiler has dropped calls"],
+    ),
+    ("T:traces/00_control.json", 0, &[], &["record with ProfilerActivity.CPU", "begin a step earlier"]),
+    (
+        "T:no_launch_link.json --kernel-name * --verbose",
+        0,
+        &[
+            "2 kernels, launched before recording began. First: let the profiler begin a step earlier: what runs in its first step was launched before.",
+        ],
+        &["the profiler has dropped calls", "record with ProfilerActivity.CPU"],
+    ),
+    ("T:evidence.json --verbose", 0, &["First: record fewer steps: the profiler has dropped calls."], &["record with ProfilerActivity.CPU"]),
+    (
+        "T:ddp_backward.json.gz",
+        0,
+        &["12 kernels, all_reduce of 8.40 MB each. Autograd launched them in the backward pass, not a line of the model."],
+        &[],
+    ),
+    ("T:costs.json", 0, &[], &["Autograd launched them"]),
+    // The dumps of both ranks have 4 calls each and those of Inspector 2; Megatrace's have 4, and the flight recorder's: 28, of which 14 are of rank 0.
+    (
+        "T:records/job/rank0.json.gz --records T:records/job/records",
+        0,
+        &["Records: 14 of 28 joined to kernels; 4 of 4 kernels in the window have one"],
+        &[],
+    ),
+    (
+        "T:broken/cut_off_packed.json.gz",
+        6,
+        &["Lost in all: unknown; 1,433 bytes of text were read"],
+        &["of the text) could not be read"],
+    ),
+    ("T:broken/garbage.json", 0, &[], &["Lost in all: unknown"]),
+    ("T:costs.json --group-by op --format script", 2, &["the form of get_call_stacks.py has only stacks; use another"], &[]),
+];
+
+const RANKS: &[Row] = &[
+    // Four stages in turn with four microbatches: 3 / 7 of the time is bubble if stages are equal, and 3 / 11 with eight.
+    (
+        "ranks T:pipeline",
+        0,
+        &[
+            "of the stages' time is bubble: 4 stages, 4 microbatches in a step, forward and backward in turn; with equal stages it would be 42.9 %.",
+            " bubble of a rank in 2 steps: pipeline of 4 stages Of the stages' time ",
+            " is bubble of warm-up, ",
+            "First: more microbatches: with 8 in a step (p - 1) / (m + p - 1) is 27.3 % instead of 42.9 %. Stages of 2 parts each (interleaved) give the same.",
+            "Pipeline; times are the mean of a step of a rank",
+            " of collectives on each of ranks 0-2, where the trace of another rank had ended or not begun.",
+            "What was before the last profiler began is not judged.",
+        ],
+        &["all forward and then all backward", "zero-bubble", "move work from stage", "see in the table of the pipeline"],
+    ),
+    ("ranks T:ranks", 0, &[], &["bubble", "Recorded later: ", "had ended or not begun", "Clock not constant"]),
+    (
+        "ranks S:cases/graph/gpipe",
+        0,
+        &["2 stages, 3 microbatches in a step, all forward and then all backward; with equal stages it would be 25.0 %."],
+        &["forward and backward in turn", "move work from stage"],
+    ),
+    // Stage 1 has twice as much to compute.
+    (
+        "ranks S:cases/graph/p2 --verbose",
+        0,
+        &["stage 1 computes longest, ", "First: move work from stage 1 to the others."],
+        &["First: more microbatches", "move work from stage 0"],
+    ),
+    // Rank 1 runs 11 kernels more before each all-reduce; both are recorded from the middle of the job on.
+    (
+        "ranks T:full_queue --verbose",
+        0,
+        &[
+            "First: compare these kernels on rank 1 with another rank's: their shapes, the GPU's clock.",
+            "the next kernel (at::native::vectorized_elementwise_kernel) is queued after it on the same stream. With a free transfer",
+            "(no launch in the trace)",
+            "Recorded later: rank 1, by ",
+        ],
+        &["compare these kernels on rank 0", "launched too late to run beside it"],
+    ),
+    // A collective for each reason why it may be exposed, each named after it.
+    (
+        "ranks T:graph/hid --json",
+        0,
+        &[
+            "take work off the CPUs with CUDA graphs, compiled code or larger batches.",
+            "start it earlier in the step: no other kernel is left to run beside it.",
+        ],
+        &["look at the kernels that are longest"],
+    ),
+    (
+        "ranks T:graph/hid",
+        0,
+        &[
+            "is launched too late to run beside it",
+            "the CPU waits for it in cudaStreamSynchronize before it launches more.",
+            "no kernel follows it in its step.",
+            "is queued after it on the same stream",
+        ],
+        &[],
+    ),
+    // The device waits for 980 µs kernels: no CPU starves it.
+    (
+        "ranks T:graph/dev_cud.json",
+        0,
+        &["First: compare its time with what the GPU can do, or do it less often."],
+        &["take work off the CPUs"],
+    ),
+    // Without `preprocess.py(1): prepare` the job is 78.5 % shorter.
+    (
+        "ranks T:graph/neg_without.json",
+        0,
+        &[
+            "First: this CPU time starves the GPU: capture or compile this part, call it less often, or move it off the launching thread.",
+            "Exposed 20.0 µs: no kernel follows it in its step.",
+        ],
+        &["compare its time with what the GPU can do"],
+    ),
+    ("ranks T:merged_two_members.json.gz --verbose", 0, &["First: launch less: CUDA graphs, compiled code, larger kernels."], &[]),
+    (
+        "ranks T:traces/31a_vllm_steps.json",
+        0,
+        &["without CPU time that no slice names."],
+        &["look at CPU time that no slice names"],
+    ),
+    ("ranks T:traces/31c_vllm_steps_with_stack.json", 0, &[], &["CPU time that no slice names"]),
+    ("ranks T:traces/83_text_pids_merged.json", 0, &["First: look at train.py(210): step: it is 27.8 % of the critical path."], &[]),
+    (
+        "ranks T:records/job/records/node0-pid40000.log",
+        0,
+        &["(no call path in the records)", "Clocks: not aligned. Waiting is known from the lengths of kernels alone."],
+        &["(no launch in the trace)", "Clocks: aligned"],
+    ),
+    // 20 all-reduces of two ranks.
+    (
+        "ranks T:records/layout1.tar.gz",
+        0,
+        &["100.0 % of the waiting is at its 40 all_reduce: ", " over 2 ranks, for rank 1 ("],
+        &["(no call path in the records)"],
+    ),
+    ("ranks T:ranks --format html", 0, &["Who waits for whom"], &["What holds this rank"]),
+    ("ranks T:graph/dev_cud.json --format html", 0, &["What holds this rank"], &["<title>Who waits for whom"]),
+    (
+        "ranks T:ranks --clock trust",
+        0,
+        &["Clocks: trusted as they are; compared at 9 collectives, whose ends then differ by"],
+        &["Clocks: aligned", "Clocks: not compared"],
+    ),
+    ("ranks T:full_queue/rank0.json.gz --clock trust", 0, &["Clocks: trusted as they are."], &["compared at"]),
+    (
+        "ranks T:ranks --clock none",
+        0,
+        &["Clocks: not compared. Waiting is known from the lengths of kernels alone."],
+        &["Clocks: not aligned"],
+    ),
+    (
+        "diff --ranks T:ranks T:ranks",
+        0,
+        &["Per step: 3 steps before, 3 after. Waiting over all ranks: ", ", as before. It is 91.0 % → 91.0 % of the collectives' time."],
+        &["Not comparable"],
+    ),
+];
+
+/// What is put into each of these jobs: `README.md` beside them.
+const REAL_JOBS: &[Row] = &[
+    // Ranks 1 to 3 take 100 µs longer in `mlp`: 4.0 of 9.12 ms in five steps.
+    (
+        "ranks S:cases/graph/jobs/a02_3of4",
+        0,
+        &["rank 0 is faster than the others in mlp.py(50): mlp: if all did as it does, it would take 1.03 ms (−43."],
+        &["Rank 1 is faster", "ranks 1-3 are faster"],
+    ),
+    ("ranks S:cases/graph/jobs/a14_none_1", 0, &[], &["faster than the others", "slower alike", "on rank "]),
+    // Rank 3 begins 2 ms late.
+    (
+        "ranks S:cases/graph/jobs/a22_begin",
+        0,
+        &[
+            "; the cause is before the recording, or the profiler started later there.",
+            "rank 3: late from the start",
+            "First: record a step or two more, so that what comes before is seen: rank 3 may be late, or the profiler may start later there.",
+        ],
+        &["rank 0: late", "slower alike"],
+    ),
+    // Rank 2 waits in a synchronisation that its peers do not call.
+    (
+        "ranks S:cases/graph/jobs/a21_item",
+        0,
+        &["First: find what waits for the GPU on rank 2 alone: .item(), .cpu(), printing a tensor, a copy from pageable memory."],
+        &["slower alike", "late from the start"],
+    ),
+    // The CPU of rank 2 is 30 % slower.
+    (
+        "ranks S:cases/graph/jobs/d05_devsync_slow --verbose",
+        0,
+        &[
+            "; all its CPU does is slower alike (×1.30).",
+            "First: compare the CPU of rank 2 with the others': its clock, affinity, other processes on it.",
+        ],
+        &["late from the start", "find what waits for the GPU"],
+    ),
+    // Rank 2 takes 600 µs longer in the optimizer, in each of five steps.
+    (
+        "ranks S:cases/graph/jobs/d01_devsync",
+        0,
+        &["rank 2: optimizer.py(60): step Each by itself, which does not add up: optimizer.py(60): step 2.70 ms, aten::_foreach_add_"],
+        &["slower alike"],
+    ),
+    // Rank 3 has the last 3 of 5 steps; rank 1 takes longer in `mlp`.
+    (
+        "ranks S:cases/graph/jobs/a13_steps",
+        0,
+        &["(mean of 3 that all ranks have); with mlp.py(50): mlp as fast on rank 1 as on its peers"],
+        &["as fast on rank 3"],
+    ),
+    // Rank 1 has no kernels; rank 2 takes longer in `mlp`.
+    (
+        "ranks S:cases/jobs/t03_rank_without_kernels",
+        0,
+        &["with mlp.py(50): mlp as fast on rank 2 as on its peers, it would take 699.1 µs at least (at most −38.4 %, ± "],
+        &["as fast on rank 1", "that all ranks have"],
+    ),
+    // Of four ranks two have a trace.
+    (
+        "ranks S:cases/jobs/t12_two_of_four",
+        0,
+        &["Less than 1 % of all-reduce time is waiting for another rank that is here."],
+        &["No waiting"],
+    ),
+    ("ranks T:ranks", 0, &[], &["for another rank that is here"]),
+    // Two pairs of ranks with equal names of groups.
+    (
+        "ranks S:cases/jobs/t16_equal_names",
+        0,
+        &["The ranks are 2 sets that no all-reduce or the like connects; clocks are aligned within each."],
+        &[],
+    ),
+    ("ranks T:graph/hid", 0, &[], &["sets that no all-reduce"]),
+];
+
+const DESCRIPTIONS: &[Row] = &[
+    ("describe T:broken/cut_off_packed.json.gz", 6, &["how much is lost is unknown"], &["% of the text is lost"]),
+    // The four letters of `null` in 2,088 bytes.
+    ("describe T:broken/null.json", 0, &["0.19 % of the text is lost"], &["how much is lost is unknown"]),
+    ("describe T:replay/capture_traces", 0, &["; with 4 captures of graphs, for --capture-trace", ", without kernels of CUDA or ROCm"], &[]),
+    // An all-reduce over two channels, each with a send and a receive of two steps.
+    (
+        "describe T:records/pair/plugin_dump.txt",
+        0,
+        &["1 operation of rank 0, 4 operations of proxy threads, 8 steps of these"],
+        &["No other setting of the profiler"],
+    ),
+    ("describe T:metadata_pytorch.json", 0, &["No other setting of the profiler adds to that."], &["Next time, first: "]),
+    ("describe T:gradients_ddp_no_stacks.json", 0, &[", with 3 collectives and no other kernels."], &["No other setting"]),
+    ("describe T:traces/00_control.json", 0, &[], &["and no other kernels", "without kernels of CUDA"]),
+    // A rank of four, and of eight.
+    ("describe T:traces/08_low_contention.json", 0, &["beside the traces of the other 3 ranks", "not by a trace"], &["the job has one rank"]),
+    ("describe T:traces/04_first_collective_waits.json", 0, &["beside the traces of the other 7 ranks"], &[]),
+    ("describe T:no_launch_link.json", 0, &["2 launched before the trace began, 1 replayed by a graph"], &[]),
+    ("describe T:traces/83_text_pids_merged.json", 0, &["2 ranks in one file"], &["beside the traces of the other"]),
+];
+
 const PAGES: &[Row] = &[
     (
         "hang C:h22_64_ranks --format html",
@@ -367,6 +637,26 @@ fn of_hangs() {
 #[test]
 fn of_records() {
     all_are_true(RECORDS);
+}
+
+#[test]
+fn of_stacks() {
+    all_are_true(STACKS);
+}
+
+#[test]
+fn of_ranks() {
+    all_are_true(RANKS);
+}
+
+#[test]
+fn of_real_jobs() {
+    all_are_true(REAL_JOBS);
+}
+
+#[test]
+fn of_descriptions() {
+    all_are_true(DESCRIPTIONS);
 }
 
 #[test]
