@@ -151,10 +151,18 @@ const HANGS: &[Row] = &[
     (
         "hang C:h23_stage_without_moe",
         4,
-        &["The job hangs on rank 0: it did not enqueue what its peers", "It waits itself for ranks 1-7, of which all 7 agree."],
+        &[
+            "The job hangs on rank 0: it did not enqueue what its peers",
+            "It waits itself for ranks 1-7, of which all 7 agree.",
+        ],
         &["no operation of the group is recorded there"],
     ),
-    ("hang C:h22_64_ranks", 4, &["Not in this table: 3 groups and 11 ranks; --format json has all."], &["It waits itself"]),
+    (
+        "hang C:h22_64_ranks",
+        4,
+        &["Not in this table: 3 groups and 11 ranks; --format json has all."],
+        &["It waits itself"],
+    ),
     ("hang C:h22_64_ranks --json --verbose", 4, &["The job hangs on rank 37: "], &["Not in this table"]),
     (
         "hang C:h14_pp_group_numbering",
@@ -203,7 +211,9 @@ const HANGS: &[Row] = &[
     (
         "hang C:n12_count_differs",
         4,
-        &["First: find where the code of rank 3 differs from that of its peers: all ranks of a group have to call the same"],
+        &[
+            "First: find where the code of rank 3 differs from that of its peers: all ranks of a group have to call the same",
+        ],
         &["find where the code of these ranks"],
     ),
     // Ranks 12 and 14 had a GPU error.
@@ -217,7 +227,12 @@ const HANGS: &[Row] = &[
         &[],
     ),
     // The processes of ranks 9 and 14 were held: no GPU is at fault.
-    ("hang S:records/flight_recorder/lock_gil_1st_16ranks.tar.gz", 4, &["The job hangs on ranks 9 and 14: "], &["look at the GPU of", "have not finished what"]),
+    (
+        "hang S:records/flight_recorder/lock_gil_1st_16ranks.tar.gz",
+        4,
+        &["The job hangs on ranks 9 and 14: "],
+        &["look at the GPU of", "have not finished what"],
+    ),
 ];
 
 const RECORDS: &[Row] = &[
@@ -263,7 +278,9 @@ const RECORDS: &[Row] = &[
     (
         "records T:records/pair/inspector/rank0.log",
         0,
-        &["Of the 2 ranks of 0x1f2e3d4c5b6a7988, 1 is here. First: add the files of the other ranks, so that they can be compared."],
+        &[
+            "Of the 2 ranks of 0x1f2e3d4c5b6a7988, 1 is here. First: add the files of the other ranks, so that they can be compared.",
+        ],
         &["make the recorder's ring larger"],
     ),
     ("records T:records/pair/inspector", 0, &[], &["add the files of the other ranks"]),
@@ -365,11 +382,12 @@ const STACKS: &[Row] = &[
         ],
         &["the profiler has dropped calls", "record with ProfilerActivity.CPU"],
     ),
-    ("T:evidence.json --verbose", 0, &["First: record fewer steps: the profiler has dropped calls."], &["record with ProfilerActivity.CPU"]),
     (
         "T:ddp_backward.json.gz",
         0,
-        &["12 kernels, all_reduce of 8.40 MB each. Autograd launched them in the backward pass, not a line of the model."],
+        &[
+            "12 kernels, all_reduce of 8.40 MB each. Autograd launched them in the backward pass, not a line of the model.",
+        ],
         &[],
     ),
     ("T:costs.json", 0, &[], &["Autograd launched them"]),
@@ -387,7 +405,12 @@ const STACKS: &[Row] = &[
         &["of the text) could not be read"],
     ),
     ("T:broken/garbage.json", 0, &[], &["Lost in all: unknown"]),
-    ("T:costs.json --group-by op --format script", 2, &["the form of get_call_stacks.py has only stacks; use another"], &[]),
+    (
+        "T:costs.json --group-by op --format script",
+        2,
+        &["the form of get_call_stacks.py has only stacks; use another"],
+        &[],
+    ),
 ];
 
 const RANKS: &[Row] = &[
@@ -404,13 +427,20 @@ const RANKS: &[Row] = &[
             " of collectives on each of ranks 0-2, where the trace of another rank had ended or not begun.",
             "What was before the last profiler began is not judged.",
         ],
-        &["all forward and then all backward", "zero-bubble", "move work from stage", "see in the table of the pipeline"],
+        &[
+            "all forward and then all backward",
+            "zero-bubble",
+            "move work from stage",
+            "see in the table of the pipeline",
+        ],
     ),
     ("ranks T:ranks", 0, &[], &["bubble", "Recorded later: ", "had ended or not begun", "Clock not constant"]),
     (
         "ranks S:cases/graph/gpipe",
         0,
-        &["2 stages, 3 microbatches in a step, all forward and then all backward; with equal stages it would be 25.0 %."],
+        &[
+            "2 stages, 3 microbatches in a step, all forward and then all backward; with equal stages it would be 25.0 %.",
+        ],
         &["forward and backward in turn", "move work from stage"],
     ),
     // Stage 1 has twice as much to compute.
@@ -470,7 +500,12 @@ const RANKS: &[Row] = &[
         ],
         &["compare its time with what the GPU can do"],
     ),
-    ("ranks T:merged_two_members.json.gz --verbose", 0, &["First: launch less: CUDA graphs, compiled code, larger kernels."], &[]),
+    (
+        "ranks T:merged_two_members.json.gz --verbose",
+        0,
+        &["First: launch less: CUDA graphs, compiled code, larger kernels."],
+        &[],
+    ),
     (
         "ranks T:traces/31a_vllm_steps.json",
         0,
@@ -478,7 +513,12 @@ const RANKS: &[Row] = &[
         &["look at CPU time that no slice names"],
     ),
     ("ranks T:traces/31c_vllm_steps_with_stack.json", 0, &[], &["CPU time that no slice names"]),
-    ("ranks T:traces/83_text_pids_merged.json", 0, &["First: look at train.py(210): step: it is 27.8 % of the critical path."], &[]),
+    (
+        "ranks T:traces/83_text_pids_merged.json",
+        0,
+        &["First: look at train.py(210): step: it is 27.8 % of the critical path."],
+        &[],
+    ),
     (
         "ranks T:records/job/records/node0-pid40000.log",
         0,
@@ -490,7 +530,7 @@ const RANKS: &[Row] = &[
         "ranks T:records/layout1.tar.gz",
         0,
         &["100.0 % of the waiting is at its 40 all_reduce: ", " over 2 ranks, for rank 1 ("],
-        &["(no call path in the records)"],
+        &["(no launch in the trace)"],
     ),
     ("ranks T:ranks --format html", 0, &["Who waits for whom"], &["What holds this rank"]),
     ("ranks T:graph/dev_cud.json --format html", 0, &["What holds this rank"], &["<title>Who waits for whom"]),
@@ -510,7 +550,10 @@ const RANKS: &[Row] = &[
     (
         "diff --ranks T:ranks T:ranks",
         0,
-        &["Per step: 3 steps before, 3 after. Waiting over all ranks: ", ", as before. It is 91.0 % → 91.0 % of the collectives' time."],
+        &[
+            "Per step: 3 steps before, 3 after. Waiting over all ranks: ",
+            ", as before. It is 91.0 % → 91.0 % of the collectives' time.",
+        ],
         &["Not comparable"],
     ),
 ];
@@ -540,7 +583,9 @@ const REAL_JOBS: &[Row] = &[
     (
         "ranks S:cases/graph/jobs/a21_item",
         0,
-        &["First: find what waits for the GPU on rank 2 alone: .item(), .cpu(), printing a tensor, a copy from pageable memory."],
+        &[
+            "First: find what waits for the GPU on rank 2 alone: .item(), .cpu(), printing a tensor, a copy from pageable memory.",
+        ],
         &["slower alike", "late from the start"],
     ),
     // The CPU of rank 2 is 30 % slower.
@@ -557,7 +602,9 @@ const REAL_JOBS: &[Row] = &[
     (
         "ranks S:cases/graph/jobs/d01_devsync",
         0,
-        &["rank 2: optimizer.py(60): step Each by itself, which does not add up: optimizer.py(60): step 2.70 ms, aten::_foreach_add_"],
+        &[
+            "rank 2: optimizer.py(60): step Each by itself, which does not add up: optimizer.py(60): step 2.70 ms, aten::_foreach_add_",
+        ],
         &["slower alike"],
     ),
     // Rank 3 has the last 3 of 5 steps; rank 1 takes longer in `mlp`.
@@ -571,7 +618,9 @@ const REAL_JOBS: &[Row] = &[
     (
         "ranks S:cases/jobs/t03_rank_without_kernels",
         0,
-        &["with mlp.py(50): mlp as fast on rank 2 as on its peers, it would take 699.1 µs at least (at most −38.4 %, ± "],
+        &[
+            "with mlp.py(50): mlp as fast on rank 2 as on its peers, it would take 699.1 µs at least (at most −38.4 %, ± ",
+        ],
         &["as fast on rank 1", "that all ranks have"],
     ),
     // Of four ranks two have a trace.
@@ -596,7 +645,12 @@ const DESCRIPTIONS: &[Row] = &[
     ("describe T:broken/cut_off_packed.json.gz", 6, &["how much is lost is unknown"], &["% of the text is lost"]),
     // The four letters of `null` in 2,088 bytes.
     ("describe T:broken/null.json", 0, &["0.19 % of the text is lost"], &["how much is lost is unknown"]),
-    ("describe T:replay/capture_traces", 0, &["; with 4 captures of graphs, for --capture-trace", ", without kernels of CUDA or ROCm"], &[]),
+    (
+        "describe T:replay/capture_traces",
+        0,
+        &["; with 4 captures of graphs, for --capture-trace", ", without kernels of CUDA or ROCm"],
+        &[],
+    ),
     // An all-reduce over two channels, each with a send and a receive of two steps.
     (
         "describe T:records/pair/plugin_dump.txt",
@@ -604,11 +658,26 @@ const DESCRIPTIONS: &[Row] = &[
         &["1 operation of rank 0, 4 operations of proxy threads, 8 steps of these"],
         &["No other setting of the profiler"],
     ),
-    ("describe T:metadata_pytorch.json", 0, &["No other setting of the profiler adds to that."], &["Next time, first: "]),
-    ("describe T:gradients_ddp_no_stacks.json", 0, &[", with 3 collectives and no other kernels."], &["No other setting"]),
+    (
+        "describe T:metadata_pytorch.json",
+        0,
+        &["No other setting of the profiler adds to that."],
+        &["Next time, first: "],
+    ),
+    (
+        "describe T:gradients_ddp_no_stacks.json",
+        0,
+        &[", with 3 collectives and no other kernels."],
+        &["No other setting"],
+    ),
     ("describe T:traces/00_control.json", 0, &[], &["and no other kernels", "without kernels of CUDA"]),
     // A rank of four, and of eight.
-    ("describe T:traces/08_low_contention.json", 0, &["beside the traces of the other 3 ranks", "not by a trace"], &["the job has one rank"]),
+    (
+        "describe T:traces/08_low_contention.json",
+        0,
+        &["beside the traces of the other 3 ranks", "not by a trace"],
+        &["the job has one rank"],
+    ),
     ("describe T:traces/04_first_collective_waits.json", 0, &["beside the traces of the other 7 ranks"], &[]),
     ("describe T:no_launch_link.json", 0, &["2 launched before the trace began, 1 replayed by a graph"], &[]),
     ("describe T:traces/83_text_pids_merged.json", 0, &["2 ranks in one file"], &["beside the traces of the other"]),
@@ -618,7 +687,11 @@ const PAGES: &[Row] = &[
     (
         "hang C:h22_64_ranks --format html",
         4,
-        &["Whether it hangs, with all evidence", "The same for a script, with exit code 4 if it hangs", "What the records have beside that"],
+        &[
+            "Whether it hangs, with all evidence",
+            "The same for a script, with exit code 4 if it hangs",
+            "What the records have beside that",
+        ],
         &[],
     ),
     (
