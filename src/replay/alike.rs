@@ -36,7 +36,7 @@ impl Alike {
     pub(crate) fn find(ranks: &[&RankGraph], matches: &Matches) -> Self {
         let shifts = step_shifts(ranks, matches);
         let places = |(graph, shift): (&&RankGraph, &i64)| {
-            graph.nodes.iter().map(|node| in_step(node.place, node.step, *shift)).collect::<Vec<u64>>()
+            graph.nodes.iter().map(|node| in_step(node.place, node.step.get(), *shift)).collect::<Vec<u64>>()
         };
         let intervals = |(graph, shift): (&&RankGraph, &i64)| {
             graph.intervals.iter().map(|of| in_step(of.place, of.step, *shift)).collect::<Vec<u64>>()
@@ -53,13 +53,22 @@ impl Alike {
 
 /// By rank: the lowest rank that collectives tie it to, directly or through others.
 fn sets(ranks: usize, matches: &Matches) -> Vec<usize> {
-    let mut set: Vec<usize> = (0..ranks).collect();
+    // By rank: another one of its set that is lower, or itself.
+    let mut lower: Vec<usize> = (0..ranks).collect();
+    let lowest = |lower: &mut [usize], mut rank: usize| {
+        while lower[rank] != rank {
+            lower[rank] = lower[lower[rank]];
+            rank = lower[rank];
+        }
+        rank
+    };
     for group in matches.groups.iter().filter(|group| group.collectives.iter().any(|of| of.present() > 1)) {
-        let joined: Vec<usize> = group.members.iter().map(|member| set[*member]).collect();
-        let least = joined.iter().copied().min().unwrap_or_default();
-        set.iter_mut().filter(|of| joined.contains(of)).for_each(|of| *of = least);
+        for pair in group.members.windows(2) {
+            let [one, other] = [pair[0], pair[1]].map(|rank| lowest(&mut lower, rank));
+            lower[one.max(other)] = one.min(other);
+        }
     }
-    set
+    (0..ranks).map(|rank| lowest(&mut lower, rank)).collect()
 }
 
 /// Places by numbers, equal ones by the same, and how many there are.

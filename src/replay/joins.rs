@@ -140,7 +140,7 @@ pub(super) fn join_cpus(
     let visits: Vec<BTreeMap<u32, Visit>> = ranks.iter().zip(ends).map(|(graph, ends)| visits(graph, ends)).collect();
     let time = |(rank, at): Unordered| drafts[rank as usize].time(at);
     let mut tied: Vec<(Unordered, Unordered)> = Vec::new();
-    for (rank, own) in visits.iter().enumerate() {
+    for (rank, own) in visits.iter().enumerate().filter(|(_, own)| own.len() >= FEWEST_CPU_COLLECTIVES) {
         for (other, theirs) in visits.iter().enumerate() {
             if other == rank || theirs.len() != own.len() || !clocks.are_comparable(rank, other) {
                 continue;

@@ -188,7 +188,10 @@ impl LateSearch<'_, '_> {
             let Some(first) = standouts.iter().max_by_key(|of| of.saves) else { break };
             let times = self.without(&base, first);
             // What varies beside the cause shows where that is taken away.
-            let next = Control::new(question, &times, (round + 1) * SEEDS);
+            let mut next = Control::new(question, &times, (round + 1) * SEEDS);
+            if round + 1 == rounds {
+                next.forget_jobs();
+            }
             let error = |of: &Standout| {
                 let varies = UNSTEADY * (next.unsteady as i64).max(of.varies);
                 // The largest pieces are also those that chance made larger, and a few ranks that are faster those that it made faster.
@@ -462,8 +465,8 @@ impl Question<'_> {
         for (_, members) in self.peers.places().filter(|place| place.0 == part.role()) {
             for (rank, node) in members.iter().map(|(rank, node)| (*rank as usize, *node as usize)) {
                 let step = self.ranks[rank].nodes[self.job.node(node).of as usize].step;
-                if let Some(step) = step.and_then(|step| self.peers.step(rank, step)) {
-                    found.resize(found.len().max(step as usize + 1), vec![None; self.ranks.len()]);
+                if let Some(step) = step.get().and_then(|step| self.peers.step(rank, step)) {
+                    found.resize_with(found.len().max(step as usize + 1), || vec![None; self.ranks.len()]);
                     *found[step as usize][rank].get_or_insert(0) += self.peers.work_in(self.job, times, node);
                 }
             }
@@ -609,7 +612,7 @@ impl Question<'_> {
         let [before, after] = self.job.reruns([before, after].map(Times::clone));
         for (rank, (graph, of_rank)) in self.ranks.iter().zip(&self.job.ends).enumerate() {
             for (node, at) in graph.nodes.iter().zip(of_rank) {
-                let Some(step) = node.step.and_then(|step| self.peers.step(rank, step)) else { continue };
+                let Some(step) = node.step.get().and_then(|step| self.peers.step(rank, step)) else { continue };
                 ends.resize(ends.len().max(step as usize + 1), None);
                 let times = (before.times[*at as usize], after.times[*at as usize]);
                 let end = ends[step as usize].get_or_insert(times);
