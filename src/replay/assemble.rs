@@ -16,11 +16,13 @@ use super::question::{both, each, threads};
 use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph, RankNode};
 use crate::operations::clocks::{Clocks, RankClock};
 use crate::operations::matching::Matches;
-use crate::parallel::in_parts;
 use crate::time::Ns;
 
 /// Fewer nodes than this are put in order sooner than a thread is started.
 const LEAST: usize = 10_000;
+
+/// About so many nodes are looked at by a processor at once, so that what it needs for them does not grow with the job.
+const PIECE: usize = 1 << 20;
 
 impl JobGraph {
     pub fn join(ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Self {
@@ -38,7 +40,7 @@ pub(crate) struct Drafts<'a> {
     profiled_from: Vec<Option<i64>>,
     drafts: Vec<Draft>,
     /// As in [`Unsorted`].
-    by_time: Vec<Vec<(i64, Unordered)>>,
+    by_time: Vec<Vec<u32>>,
     arrivals: Vec<Vec<u32>>,
     ends: Vec<Vec<u32>>,
 }
@@ -54,7 +56,7 @@ impl<'a> Drafts<'a> {
             let is_member = |row: u32| members[rank].get(row as usize) == Some(&true);
             let (draft, arrivals, ends) = draft_of(rank, ranks[rank], time, is_member);
             let latencies = RankEdges::new(ranks[rank], &arrivals, &ends).measure(&draft);
-            (by_time(rank, &draft), draft, arrivals, ends, latencies)
+            (by_time(&draft), draft, arrivals, ends, latencies)
         };
         let (mut by_time, mut drafts, mut arrivals, mut ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut latencies = Latencies::default();
@@ -85,7 +87,7 @@ impl<'a> Drafts<'a> {
             Some((arrivals[rank][at], ends[rank][at]))
         });
         between.extend(join_cpus(&mut drafts, ranks, &ends, clocks));
-        sorted.push(by_time(ranks.len(), &drafts[ranks.len()]));
+        sorted.push(by_time(&drafts[ranks.len()]));
         let clock = |(rank, clock): (usize, &RankClock)| clock.component.unwrap_or(ranks.len() + rank);
         let clocks = clocks.ranks.iter().enumerate().map(clock).collect();
         let mut first = vec![0];
@@ -102,10 +104,9 @@ impl<'a> Drafts<'a> {
 }
 
 /// The nodes of a draft by their times.
-fn by_time(rank: usize, draft: &Draft) -> Vec<(i64, Unordered)> {
-    let nodes = draft.nodes.iter().zip(0..);
-    let mut by_time: Vec<(i64, Unordered)> = nodes.map(|(node, at)| (node.time, (rank as u32, at))).collect();
-    by_time.sort();
+fn by_time(draft: &Draft) -> Vec<u32> {
+    let mut by_time: Vec<u32> = (0..draft.nodes.len() as u32).collect();
+    by_time.sort_by_key(|at| draft.time(*at));
     by_time
 }
 
@@ -149,7 +150,7 @@ struct Unsorted {
     /// By rank: how many nodes come before its own.
     first: Vec<usize>,
     /// By rank: its nodes by their times.
-    by_time: Vec<Vec<(i64, Unordered)>>,
+    by_time: Vec<Vec<u32>>,
     between: Lists<(Unordered, i64, EdgeKind)>,
     /// By rank and node of its graph, by the numbers of its draft.
     arrivals: Vec<Vec<u32>>,
@@ -179,22 +180,31 @@ impl Unsorted {
         self.edges_into(to).map(|(from, ..)| from).find(|from| place[self.number(*from)] == NO_NODE)
     }
 
-    /// All nodes by their times.
-    fn all_by_time(&self) -> Vec<(i64, Unordered)> {
-        let longest = self.by_time.iter().max_by_key(|nodes| nodes.len()).map_or(&[][..], Vec::as_slice);
-        let part = |range: Range<usize>| {
-            let from = if range.start == 0 { i64::MIN } else { longest[range.start].0 };
-            let until = longest.get(range.end).map_or(i64::MAX, |(time, _)| *time);
-            let within = |nodes: &Vec<(i64, Unordered)>| {
-                let place = |until: i64| nodes.partition_point(|(time, _)| *time < until);
-                nodes[place(from)..place(until)].to_vec()
-            };
-            let mut nodes = self.by_time.iter().map(within).collect::<Vec<_>>().concat();
-            // It finds what is in order already.
-            nodes.sort();
-            nodes
+    /// Pieces of the time, so that all nodes of a piece come before those of the next.
+    fn pieces(&self) -> Vec<Range<i64>> {
+        let time = |(rank, nodes): (usize, &Vec<u32>), at: usize| self.drafts[rank].time(nodes[at]);
+        let Some(longest) = self.by_time.iter().enumerate().max_by_key(|(_, nodes)| nodes.len()) else {
+            return Vec::new();
         };
-        in_parts(longest.len(), LEAST, threads(), part).concat()
+        let (nodes, all) = (longest.1.len(), self.first.last().copied().unwrap_or_default());
+        let count = (all / PIECE).max((nodes / LEAST).min(threads().get())).clamp(1, nodes.max(1));
+        let bounds: Vec<i64> = (1..count).map(|at| time(longest, nodes * at / count)).collect();
+        let starts = std::iter::once(i64::MIN).chain(bounds.iter().copied());
+        starts.zip(bounds.iter().copied().chain([i64::MAX])).map(|(start, end)| start..end).collect()
+    }
+
+    /// The nodes of a piece by their times.
+    fn by_time_in(&self, piece: &Range<i64>) -> Vec<(i64, Unordered)> {
+        let within = |(rank, nodes): (usize, &Vec<u32>)| {
+            let time = |at: u32| self.drafts[rank].time(at);
+            let place = |until: i64| nodes.partition_point(|at| time(*at) < until);
+            let end = if piece.end == i64::MAX { nodes.len() } else { place(piece.end) };
+            nodes[place(piece.start)..end].iter().map(|at| (time(*at), (rank as u32, *at))).collect::<Vec<_>>()
+        };
+        let mut nodes = self.by_time.iter().enumerate().map(within).collect::<Vec<_>>().concat();
+        // It finds what is in order already.
+        nodes.sort();
+        nodes
     }
 
     /// By rank and node: whether all that comes first also happened first.
@@ -208,19 +218,24 @@ impl Unsorted {
 
     /// All nodes in an order in which nothing comes before what it waits for; of those that can come next, the one that happened first. Also where
     /// each is in that order.
-    fn order(&mut self) -> (Vec<Unordered>, Vec<u32>) {
-        let (by_time, are_in_turn) = (self.all_by_time(), self.are_in_turn());
-        self.by_time.clear();
-        let mut place = vec![NO_NODE; by_time.len()];
-        let mut order: Vec<Unordered> = Vec::with_capacity(by_time.len());
+    fn order(&self) -> (Vec<Unordered>, Vec<u32>) {
+        let (pieces, are_in_turn) = (self.pieces(), self.are_in_turn());
+        let all = self.first.last().copied().unwrap_or_default();
+        let mut place = vec![NO_NODE; all];
+        let mut order: Vec<Unordered> = Vec::with_capacity(all);
         // By node: those whose turn it was before that.
         let mut waiting: HashMap<Unordered, Vec<Unordered>, FixedState> = HashMap::default();
         let mut late: BinaryHeap<Reverse<(i64, Unordered)>> = BinaryHeap::new();
         let is_in_turn = |(rank, node): Unordered| are_in_turn[rank as usize][node as usize];
         // If all that are left wait for each other, the one that happened first goes first.
         for is_forced in [false, true] {
-            for (_, first) in &by_time {
-                let mut turn = Some(*first).filter(|first| place[self.number(*first)] == NO_NODE);
+            if is_forced && order.len() == all {
+                break;
+            }
+            let pieces = pieces.chunks(threads().get());
+            let by_time = pieces.flat_map(|pieces| each(pieces.len(), |at| self.by_time_in(&pieces[at])));
+            for (_, first) in by_time.flatten() {
+                let mut turn = Some(first).filter(|first| place[self.number(*first)] == NO_NODE);
                 // If nothing is late, all that happened before has its place.
                 if let (Some(first), false) = (turn, is_forced)
                     && !(waiting.is_empty() && is_in_turn(first))
@@ -247,12 +262,13 @@ impl Unsorted {
         (order, place)
     }
 
-    /// The graph of the job, with its own numbers for the nodes of ranks' graphs.
+    /// The graph of the job, with its own numbers for the nodes of ranks' graphs. What was taken from the drafts is dropped before more is.
     fn sorted(mut self) -> JobGraph {
         let (order, place) = self.order();
+        self.by_time = Vec::new();
+        let mut graph = JobGraph { clocks: std::mem::take(&mut self.clocks), ..JobGraph::default() };
         let edges = |nodes: Range<usize>| {
-            // Nearly all nodes have one or two.
-            let (mut edges, mut ends) = (Edges::with_room(2 * nodes.len()), Vec::with_capacity(nodes.len()));
+            let (mut edges, mut ends) = (Edges::default(), Vec::with_capacity(nodes.len()));
             let mut circular = 0;
             for at in nodes {
                 for (from, least, kind) in self.edges_into(order[at]) {
@@ -266,36 +282,39 @@ impl Unsorted {
             }
             (edges, ends, circular)
         };
-        let (mut graph, (nodes, own, ends, arrivals)) = both(
+        graph.edges = Edges::with_room(self.drafts.iter().map(Draft::edges).sum::<usize>() + self.between.len());
+        graph.last_edge.reserve_exact(order.len());
+        let pieces = order.len().div_ceil(PIECE.min(order.len().div_ceil(threads().get())).max(LEAST));
+        let bound = |piece: usize| order.len() * piece / pieces;
+        for first in (0..pieces).step_by(threads().get()) {
+            let count = threads().get().min(pieces - first);
+            for (edges, ends, circular) in each(count, |at| edges(bound(first + at)..bound(first + at + 1))) {
+                let before = graph.edges.len() as u32;
+                graph.last_edge.extend(ends.into_iter().map(|end| before + end));
+                graph.edges.append(edges);
+                graph.circular += circular;
+            }
+        }
+        self.between = Lists::new(0, std::iter::empty());
+        self.drafts.iter_mut().for_each(Draft::drop_edges);
+        let Unsorted { drafts, first, ends, arrivals, .. } = self;
+        let placed = |(first, mut nodes): (&usize, Vec<u32>)| {
+            nodes.iter_mut().for_each(|at| *at = place[first + *at as usize]);
+            nodes
+        };
+        let all = |nodes: Vec<Vec<u32>>| first.iter().zip(nodes).map(placed).collect::<Vec<_>>();
+        let own = || order.iter().map(|(rank, at)| drafts[*rank as usize].own[*at as usize]).collect();
+        (graph.nodes, (graph.times.own, graph.ends, graph.arrivals)) = both(
             || {
-                let mut graph = JobGraph { clocks: self.clocks.clone(), ..JobGraph::default() };
-                let parts = in_parts(order.len(), LEAST, threads(), edges);
-                graph.edges = Edges::with_room(parts.iter().map(|(edges, ..)| edges.len()).sum());
-                graph.last_edge.reserve_exact(order.len());
-                for (edges, ends, circular) in parts {
-                    let before = graph.edges.len() as u32;
-                    graph.last_edge.extend(ends.into_iter().map(|end| before + end));
-                    graph.edges.append(edges);
-                    graph.circular += circular;
-                }
-                graph
-            },
-            || {
-                let (mut nodes, mut own) = (Nodes::with_room(order.len()), Vec::with_capacity(order.len()));
+                let mut nodes = Nodes::with_room(order.len());
                 for (rank, at) in &order {
-                    let (draft, at) = (&self.drafts[*rank as usize], *at as usize);
+                    let (draft, at) = (&drafts[*rank as usize], *at as usize);
                     nodes.push(draft.nodes.get(at), draft.nodes.extra(at));
-                    own.push(draft.own[at]);
                 }
-                let placed = |(first, nodes): (&usize, &Vec<u32>)| {
-                    nodes.iter().map(|at| place[first + *at as usize]).collect::<Vec<u32>>()
-                };
-                let all = |nodes: &[Vec<u32>]| self.first.iter().zip(nodes).map(placed).collect::<Vec<_>>();
-                (nodes, own, all(&self.ends), all(&self.arrivals))
+                nodes
             },
+            || (own(), all(ends), all(arrivals)),
         );
-        (graph.nodes, graph.times.own) = (nodes, own);
-        (graph.ends, graph.arrivals) = (ends, arrivals);
         graph
     }
 }

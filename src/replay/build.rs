@@ -68,6 +68,7 @@ pub(crate) fn build(source: &Source<'_>) -> RankGraph {
             profiled_from: source.profiled_from,
             ..RankGraph::default()
         },
+        edges: Vec::new(),
         names: Names::new(source.store),
         launches: Vec::new(),
         returned: Vec::new(),
@@ -75,13 +76,17 @@ pub(crate) fn build(source: &Source<'_>) -> RankGraph {
         of_thread: Vec::new(),
         blocked: Vec::new(),
     };
-    builder.graph.reserve(calls.calls.len() + pieces.len());
+    let room = calls.calls.len() + pieces.len();
+    builder.graph.nodes.reserve(room);
+    builder.graph.slices.reserve(room);
+    builder.edges.reserve(room);
     builder.add_calls(&calls);
     builder.add_slices(&calls.calls, earlier);
     let threads = Threads::find(source.store, &builder.threads);
     builder.add_waits(&threads);
     builder.link_threads();
     builder.graph.texts.clone_from(&builder.names.texts.list);
+    builder.graph.edges = std::mem::take(&mut builder.edges).into_iter().collect();
     places::find(&mut builder.graph);
     let Builder { mut graph, mut names, of_thread, .. } = builder;
     let functions = threads.functions(&graph, &of_thread, |name| names.text(source.store, name, None));
@@ -154,6 +159,8 @@ struct Builder<'a> {
     source: &'a Source<'a>,
     pieces: &'a [Piece],
     graph: RankGraph,
+    /// By node: the edges into it.
+    edges: Vec<RankEdges>,
     names: Names,
     /// By piece: the node after which it can start, and the one at which its call returns.
     launches: Vec<Option<u32>>,
@@ -179,12 +186,12 @@ impl Builder<'_> {
     fn push(&mut self, node: RankNode, slice: Option<SliceId>, edges: RankEdges) -> u32 {
         self.graph.nodes.push(node);
         self.graph.slices.push(slice);
-        self.graph.edges.push(edges);
+        self.edges.push(edges);
         self.graph.nodes.len() as u32 - 1
     }
 
     fn on_thread(&mut self, lane: usize, kind: NodeKind, Window { start, end }: Window, name: StringId) -> u32 {
-        let (name, step) = (self.text(name, None), self.step(start));
+        let (name, step) = (self.text(name, None), self.step(start).into());
         let node = RankNode { start, end, lane: lane as u32, name, step, ..RankNode::new(kind) };
         let at = self.push(node, None, RankEdges::new());
         self.of_thread[lane].push(at);
@@ -246,7 +253,7 @@ impl Builder<'_> {
         let at = self.on_thread(lane, kind, window, self.source.store.slices.name(call.slice));
         self.graph.slices[at as usize] = Some(call.slice);
         // Where it begins: like calls may return in the next step on a rank that does not wait.
-        self.graph.nodes[at as usize].step = self.step(call.start);
+        self.graph.nodes[at as usize].step = self.step(call.start).into();
         at
     }
 
@@ -304,7 +311,7 @@ impl Builder<'_> {
             let Some(end) = end.filter(|end| ended.is_some_and(|ended| *end > ended)) else { continue };
             let at = self.on_thread(lane, NodeKind::End, Window { start: end, end }, StringId::NULL);
             let is_in_last = last.is_some_and(|last| end <= last);
-            self.graph.nodes[at as usize].step = is_in_last.then(|| self.source.steps.len() as u32 - 1);
+            self.graph.nodes[at as usize].step = is_in_last.then(|| self.source.steps.len() as u32 - 1).into();
         }
     }
 
@@ -356,7 +363,7 @@ impl Builder<'_> {
                 end: piece.end,
                 lane,
                 name: self.text(self.source.store.slices.name(piece.slice), row.and_then(|(_, word)| word)),
-                step: launch.and_then(|launch| self.graph.nodes[launch as usize].step),
+                step: launch.map(|launch| self.graph.nodes[launch as usize].step).unwrap_or_default(),
                 ..RankNode::new(row.map_or(NodeKind::Slice, |(row, _)| NodeKind::Collective(row)))
             };
             self.push(node, Some(piece.slice), edges);
@@ -366,7 +373,7 @@ impl Builder<'_> {
             }
         }
         for (node, piece, kind) in std::mem::take(&mut self.blocked) {
-            self.graph.edges[node as usize].push(RankEdge { from: first + piece as u32, kind });
+            self.edges[node as usize].push(RankEdge { from: first + piece as u32, kind });
         }
         self.add_full_queues(calls, first);
     }
@@ -452,7 +459,7 @@ impl Builder<'_> {
             for (at, earlier) in full_queues::waits(&launching) {
                 let from = first + launching[earlier].last as u32;
                 if let Some((node, _)) = launching[at].call {
-                    self.graph.edges[node as usize].push(RankEdge { from, kind: EdgeKind::Blocked });
+                    self.edges[node as usize].push(RankEdge { from, kind: EdgeKind::Blocked });
                 }
             }
         }
@@ -498,8 +505,8 @@ impl Builder<'_> {
         let other = in_time.map(|(_, at)| *at).find(|at| self.graph.nodes[*at as usize].lane as usize != lane);
         let Some(from) = other else { return };
         let at = self.on_thread(lane, NodeKind::Woken, idle, StringId::NULL);
-        self.graph.nodes[at as usize].step = self.step(idle.end);
-        self.graph.edges[at as usize].push(RankEdge { from, kind: EdgeKind::Wake });
+        self.graph.nodes[at as usize].step = self.step(idle.end).into();
+        self.edges[at as usize].push(RankEdge { from, kind: EdgeKind::Wake });
     }
 
     /// Each thread does one thing after the other. What it does before its first node begins with the step, if there is
@@ -508,10 +515,10 @@ impl Builder<'_> {
         for of in &mut self.of_thread {
             of.sort_by_key(|at| (self.graph.nodes[*at as usize].end, *at));
             for pair in of.windows(2) {
-                self.graph.edges[pair[1] as usize].push(RankEdge { from: pair[0], kind: EdgeKind::Thread });
+                self.edges[pair[1] as usize].push(RankEdge { from: pair[0], kind: EdgeKind::Thread });
             }
             let Some(first) = of.first().map(|at| *at as usize) else { continue };
-            if let Some(step) = self.graph.nodes[first].step {
+            if let Some(step) = self.graph.nodes[first].step.get() {
                 let start = self.source.steps[step as usize].start.max(self.source.window.start);
                 self.graph.nodes[first].start = self.graph.nodes[first].start.min(start);
             }

@@ -128,6 +128,7 @@ impl<'a> RankEdges<'a> {
     pub(super) fn add(&self, draft: &mut Draft, latencies: &Latencies) {
         let mut known: HashMap<Number, i64, FixedState> = HashMap::default();
         let shortest = self.shortest(draft);
+        draft.expect_edges(self.graph.edges.count());
         for (at, of) in self.graph.edges.iter().enumerate() {
             let (kind, to) = (self.graph.nodes[at].kind, self.arrivals[at]);
             let edge = |edge: &RankEdge| {

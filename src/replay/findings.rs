@@ -8,7 +8,7 @@ pub(crate) use super::late_work::BEYOND_ERROR;
 use super::late_work::LateSearch;
 pub use super::late_work::{Extent, LateWork};
 pub use super::peers::Part;
-use super::question::{Question, both, each};
+use super::question::Question;
 use super::transplant::{self, RerunError};
 
 /// Profilers that begin within a millisecond of each other began together.
@@ -128,12 +128,12 @@ impl Question<'_> {
             2 => half(&[Part::Gpu]),
             _ => half(&[Part::Cpu, Part::Gpu]),
         };
-        let (error, (saved, control)) = both(
+        let (error, (saved, control)) = self.both(
             || transplant::measure(self),
             || {
                 let jobs = if all.is_empty() { Vec::new() } else { Control::shuffled(self, &job.times, 0) };
                 let run = |at: usize| match at.checked_sub(ASKED) {
-                    Some(job) => jobs[job].clone(),
+                    Some(job) => jobs[job].times(),
                     None => all_at_once(at),
                 };
                 let mut ends = self.ends(ASKED + jobs.len(), run);
@@ -157,15 +157,13 @@ impl Question<'_> {
         };
         let (Some(error), Some(control)) = (reruns.error, control) else { return reruns };
         // If all do as their peers, what was distributed no longer matters: that job is the same each time.
-        let like_peers = self.end_of(self.all_like_peers(control.first().clone(), &all));
+        let like_peers = self.end_of(self.all_like_peers(control.first(), &all));
         (reruns.chance_saves_ns, reruns.unsteady_ns) = (control.mean_end() - like_peers, control.unsteady as i64);
         let of_graph = (reruns.length_ns as f64 * error.of_saving(reruns.steps)) as i64;
         let parts = [(Part::Cpu, reruns.cpus_twice_as_fast_saves_ns), (Part::Gpu, reruns.gpus_twice_as_fast_saves_ns)];
-        let late = each(parts.len(), |at| {
-            let (part, half) = parts[at];
-            LateSearch { question: self, part, half, of_graph }.find(&control)
-        });
-        for (found, hidden) in late {
+        let late = |(part, half): (Part, i64)| LateSearch { question: self, part, half, of_graph }.find(&control);
+        let late = self.both(|| late(parts[0]), || late(parts[1]));
+        for (found, hidden) in [late.0, late.1] {
             reruns.findings.extend(found);
             reruns.hidden_ns = reruns.hidden_ns.max(hidden);
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 pub use super::nodes::{Edge, Node, PathKind, Role};
-use super::nodes::{Edges, Nodes};
+use super::nodes::{Edges, Nodes, PackedTimes};
 use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
 
 /// What may differ from one run to another. Times are in ns.
@@ -23,8 +23,10 @@ pub struct Times {
 /// The memory of runs that are over. The system takes about as long to give such a piece as a run takes to compute, and a job is rerun some sixty times.
 static SPARE: Mutex<Vec<Vec<i64>>> = Mutex::new(Vec::new());
 
-/// At most so many pieces are kept.
+/// At most so many pieces are kept; of a job with more nodes than `FEW`, whose runs are computed one by one on each processor, as many as two need.
 const SPARES: usize = 8;
+const FEW: usize = 2_000_000;
+const FEW_SPARES: usize = 2;
 
 /// Smaller pieces are not asked of the system each time.
 const LARGE: usize = 16_384;
@@ -33,7 +35,8 @@ const LARGE: usize = 16_384;
 pub(super) fn spare(mut piece: Vec<i64>) {
     if piece.capacity() >= LARGE {
         let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARES {
+        let most = if piece.capacity() > FEW { FEW_SPARES } else { SPARES };
+        if spare.len() < most {
             piece.clear();
             spare.push(piece);
         }
@@ -45,12 +48,37 @@ pub(crate) fn give_back() {
     *SPARE.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new();
 }
 
+/// Memory for the times of so many nodes.
+fn piece(nodes: usize) -> Vec<i64> {
+    let known = || SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    if nodes < LARGE { None } else { known() }.unwrap_or_default()
+}
+
 impl Clone for Times {
     fn clone(&self) -> Self {
-        let known = || SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut own = if self.own.len() < LARGE { None } else { known() }.unwrap_or_default();
+        let mut own = piece(self.own.len());
         own.extend_from_slice(&self.own);
         Times { own, waits: self.waits.clone() }
+    }
+}
+
+/// The times of a run that are kept for later.
+#[derive(Debug)]
+pub(super) struct KeptTimes {
+    own: PackedTimes,
+    waits: BTreeMap<u32, Wait>,
+}
+
+impl KeptTimes {
+    pub(super) fn of(mut times: Times) -> Self {
+        KeptTimes { own: PackedTimes::of(&times.own), waits: std::mem::take(&mut times.waits) }
+    }
+
+    pub(super) fn times(&self) -> Times {
+        let own = self.own.iter();
+        let mut piece = piece(own.len());
+        piece.extend(own);
+        Times { own: piece, waits: self.waits.clone() }
     }
 }
 
@@ -111,8 +139,21 @@ pub(super) struct Draft {
 
 impl Draft {
     pub(super) fn with_room(nodes: usize) -> Self {
-        let (own, last_edge) = (Vec::with_capacity(nodes), Vec::with_capacity(nodes));
-        Draft { nodes: Nodes::with_room(nodes), own, last_edge, edges: Edges::with_room(2 * nodes) }
+        Draft { nodes: Nodes::with_room(nodes), own: Vec::with_capacity(nodes), ..Draft::default() }
+    }
+
+    /// Makes room for so many edges.
+    pub(super) fn expect_edges(&mut self, edges: usize) {
+        self.last_edge = Vec::with_capacity(self.nodes.len());
+        self.edges = Edges::with_room(edges);
+    }
+
+    pub(super) fn edges(&self) -> usize {
+        self.edges.len()
+    }
+
+    pub(super) fn drop_edges(&mut self) {
+        (self.last_edge, self.edges) = (Vec::new(), Edges::default());
     }
 
     pub(super) fn push(&mut self, node: Node, own: i64) -> u32 {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::job::Times;
+use super::job::{KeptTimes, Times};
 use super::peers::Part;
 use super::question::{Question, as_many, each};
 use super::sets::{Gap, Layout, Sets, Span, far, farthest};
@@ -63,7 +63,7 @@ pub(super) const LARGE_JOB: usize = 200_000;
 
 /// Jobs whose work is shuffled.
 pub(super) struct Control {
-    jobs: Vec<Times>,
+    jobs: Vec<KeptTimes>,
     ends: Vec<i64>,
     /// How much their lengths vary: a standard deviation in ns.
     pub(super) unsteady: f64,
@@ -115,20 +115,25 @@ impl Best {
 impl Control {
     pub(super) fn new(question: &Question<'_>, base: &Times, seed: usize) -> Self {
         let jobs = Control::shuffled(question, base, seed);
-        let ends = question.ends(jobs.len(), |at| jobs[at].clone());
+        let ends = question.ends(jobs.len(), |at| jobs[at].times());
         Control::of(jobs, ends)
     }
 
-    pub(super) fn shuffled(question: &Question<'_>, base: &Times, seed: usize) -> Vec<Times> {
+    pub(super) fn shuffled(question: &Question<'_>, base: &Times, seed: usize) -> Vec<KeptTimes> {
         each(as_many(question.job, JOBS, LEAST_JOBS), |at| {
             let mut random = seeded(seed + at);
-            question.peers.shuffled(question.job, base, &mut |below| random.below(below))
+            KeptTimes::of(question.peers.shuffled(question.job, base, &mut |below| random.below(below)))
         })
     }
 
-    pub(super) fn of(jobs: Vec<Times>, ends: Vec<i64>) -> Self {
+    pub(super) fn of(jobs: Vec<KeptTimes>, ends: Vec<i64>) -> Self {
         let unsteady = std_dev(ends.iter().map(|end| *end as f64).collect::<Vec<f64>>().iter().copied());
         Control { jobs, ends, unsteady }
+    }
+
+    /// Forgets the jobs, of which only how much they vary is asked from now on.
+    pub(super) fn forget_jobs(&mut self) {
+        self.jobs = Vec::new();
     }
 
     /// When the shuffled jobs end: the mean.
@@ -136,8 +141,8 @@ impl Control {
         mean(self.ends.iter().map(|end| *end as f64)) as i64
     }
 
-    pub(super) fn first(&self) -> &Times {
-        &self.jobs[0]
+    pub(super) fn first(&self) -> Times {
+        self.jobs[0].times()
     }
 }
 
@@ -184,7 +189,7 @@ impl Search<'_, '_> {
         }
         let sets = layout.best(self.question, self.base, most);
         let asked = self.sizes(&sets, is_large);
-        let mut best: Vec<Best> = self.saved(&[(self.base, self.end, sets)], &asked).swap_remove(0);
+        let mut best: Vec<Best> = self.saved(&[(self.end, sets)], &|_| self.base.clone(), &asked).swap_remove(0);
         let is_possible = |of: &Best| of.saves > self.of_graph && of.saves as f64 >= least;
         // Where nothing is possible, what may be hidden shows in the size that saves most.
         let chosen: Vec<usize> = match best.iter().any(is_possible) {
@@ -259,19 +264,19 @@ impl Search<'_, '_> {
         found
     }
 
-    /// What the best set of each of these sizes saves, of each of some runs. Each is with when it ends and its sets.
-    fn saved(&self, runs: &[(&Times, i64, Sets)], sizes: &[usize]) -> Vec<Vec<Best>> {
+    /// What the best set of each of these sizes saves, of each of some runs. Each is with when it ends and its sets; `times` has its times.
+    fn saved(&self, runs: &[(i64, Sets)], times: &(dyn Fn(usize) -> Times + Sync), sizes: &[usize]) -> Vec<Vec<Best>> {
         let mut asked: Vec<(usize, usize, Vec<usize>)> = Vec::new();
-        for (run, (.., sets)) in runs.iter().enumerate() {
+        for (run, (_, sets)) in runs.iter().enumerate() {
             asked.extend(sizes.iter().flat_map(|size| sets.of(*size).into_iter().map(move |set| (run, *size, set))));
         }
         let ends = self.question.ends(asked.len(), |at| {
             let (run, _, set) = &asked[at];
-            self.question.like_peers(runs[*run].0.clone(), set, self.part)
+            self.question.like_peers(times(*run), set, self.part)
         });
         let mut found: Vec<Vec<Best>> = runs.iter().map(|_| Vec::new()).collect();
         for ((run, size, set), of) in asked.into_iter().zip(ends) {
-            let (best, saves) = (&mut found[run], runs[run].1 - of);
+            let (best, saves) = (&mut found[run], runs[run].0 - of);
             match best.last_mut() {
                 Some(known) if known.size == size && known.saves >= saves => {}
                 Some(known) if known.size == size => (known.saves, known.set) = (saves, set),
@@ -284,9 +289,9 @@ impl Search<'_, '_> {
     /// Compares what sets of these sizes save with shuffled jobs.
     fn compare(&self, layout: &Layout, best: &mut [Best], sizes: &[usize], most: usize) {
         let Control { jobs, ends, .. } = self.control;
-        let runs = each(jobs.len(), |at| (&jobs[at], ends[at], layout.best(self.question, &jobs[at], most)));
+        let runs = each(jobs.len(), |at| (ends[at], layout.best(self.question, &jobs[at].times(), most)));
         let mut of_sizes: Vec<Vec<f64>> = vec![Vec::new(); self.ranks.len()];
-        for of in self.saved(&runs, sizes).into_iter().flatten() {
+        for of in self.saved(&runs, &|at| jobs[at].times(), sizes).into_iter().flatten() {
             of_sizes[of.size].push(of.saves as f64);
         }
         for of in best.iter_mut() {
@@ -313,14 +318,15 @@ impl Search<'_, '_> {
         }
         let without = question.at_places(&self.without_far(&gaps), &set, &places);
         let control = Control::new(question, &without, question.job.nodes.len());
-        let gaps: Vec<Vec<Gap<'_>>> = control.jobs.iter().map(|times| layout.gaps(question, times, span)).collect();
+        let gaps: Vec<Vec<Gap<'_>>> =
+            control.jobs.iter().map(|job| layout.gaps(question, &job.times(), span)).collect();
         let is_most = set.len() * 2 > self.ranks.len();
         let beyond = if is_most { FEW_BEYOND * beyond } else { beyond };
         if saves as f64 / pieces as f64 <= beyond * mean(gaps.iter().map(|gaps| farthest(gaps) as f64)) {
             return None;
         }
         let jobs = control.jobs.iter().zip(&control.ends).zip(&gaps);
-        let by_chance = jobs.map(|((times, end), gaps)| self.few(layout, (times, *end), (span, gaps)));
+        let by_chance = jobs.map(|((job, end), gaps)| self.few(layout, (&job.times(), *end), (span, gaps)));
         let by_chance: Vec<f64> = by_chance.map(|of| of.map_or(0.0, |(saves, ..)| saves as f64)).collect();
         let varies = std_dev(by_chance.iter().copied()).max(control.unsteady);
         let by_chance = mean(by_chance.iter().copied()).max(0.0) as i64;

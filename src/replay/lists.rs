@@ -9,19 +9,28 @@ pub(super) struct Lists<T> {
 }
 
 impl<T: Copy> Lists<T> {
-    /// `count` lists of things that come with the number of their list.
-    pub(super) fn new(count: usize, things: impl Iterator<Item = (u32, T)>) -> Self {
-        let (lists, things): (Vec<u32>, Vec<T>) = things.unzip();
+    /// `count` lists of things that come with the number of their list. They are asked for twice, so that nothing is kept beside the lists.
+    pub(super) fn new(count: usize, things: impl Iterator<Item = (u32, T)> + Clone) -> Self {
         let mut first = vec![0; count + 1];
-        lists.iter().for_each(|list| first[*list as usize + 1] += 1);
+        let mut any = None;
+        for (list, thing) in things.clone() {
+            first[list as usize + 1] += 1;
+            any = Some(thing);
+        }
         (1..first.len()).for_each(|at| first[at] += first[at - 1]);
-        let (mut next, mut sorted) = (first.clone(), things.clone());
-        for (list, thing) in lists.into_iter().zip(things) {
+        let mut next = first.clone();
+        let mut sorted: Vec<T> = any.map_or_else(Vec::new, |any| vec![any; first[count] as usize]);
+        for (list, thing) in things {
             let at = &mut next[list as usize];
             sorted[*at as usize] = thing;
             *at += 1;
         }
         Lists { first, things: sorted }
+    }
+
+    /// How many things are in them.
+    pub(super) fn len(&self) -> usize {
+        self.things.len()
     }
 
     pub(super) fn of(&self, list: u32) -> &[T] {

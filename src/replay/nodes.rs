@@ -156,6 +156,25 @@ fn of_table(at: usize, wide: &Wide) -> i64 {
     wide[&(at as u32)]
 }
 
+/// Times by node, in half as many bytes.
+#[derive(Debug, Default)]
+pub(super) struct PackedTimes {
+    stored: Vec<i32>,
+    wide: Wide,
+}
+
+impl PackedTimes {
+    pub(super) fn of(times: &[i64]) -> Self {
+        let mut wide = Wide::default();
+        let stored = times.iter().enumerate().map(|(at, time)| narrow(*time, at, &mut wide)).collect();
+        PackedTimes { stored, wide }
+    }
+
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = i64> {
+        self.stored.iter().enumerate().map(|(at, time)| widened(*time, at, &self.wide))
+    }
+}
+
 /// Nodes, each with how much longer than the least delay it took from what was binding, in ns.
 #[derive(Debug, Clone, Default)]
 pub struct Nodes {

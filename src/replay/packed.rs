@@ -8,7 +8,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::places;
-use super::rank::{EdgeKind, FUNCTIONS, NodeKind, RankEdge, RankEdges, RankGraph, RankNode, longest_first};
+use super::rank::{EdgeKind, EdgesByNode, FUNCTIONS, NodeKind, RankEdge, RankGraph, RankNode, longest_first};
 use crate::packing::{CUT_OFF, Reader, Writer, Wrong, difference, number, optional, sum, unoptional, unzigzag, zigzag};
 use crate::time::Ns;
 
@@ -116,7 +116,7 @@ fn write_nodes(graph: &RankGraph) -> Result<String, std::io::Error> {
     });
     writer.column(nodes, |node| u64::from(node.lane));
     writer.column(nodes, |node| u64::from(node.name));
-    writer.column(nodes, |node| optional(node.step));
+    writer.column(nodes, |node| optional(node.step.get()));
     let mut ends = Ends::default();
     writer.column(nodes, |node| {
         let before = ends.insert((node.kind.is_cpu(), node.lane), node.end).unwrap_or_default();
@@ -131,7 +131,7 @@ fn read_nodes(text: &str, packed: &Packed) -> Result<Vec<RankNode>, Wrong> {
     let kinds_of = reader.count()?;
     let kinds = reader.values(kinds_of)?;
     let mut last = 0_i64;
-    let mut node = |(kind, value): (u64, u64)| {
+    let mut node = |(kind, value): (u64, u64)| -> Result<RankNode, Wrong> {
         let mut next = || {
             last = last.wrapping_add(unzigzag(value)).wrapping_add(1);
             number(last as u64)
@@ -154,7 +154,8 @@ fn read_nodes(text: &str, packed: &Packed) -> Result<Vec<RankNode>, Wrong> {
         Ok(RankNode::new(kind))
     };
     let numbers = reader.values(kinds.len())?;
-    let mut nodes: Vec<RankNode> = kinds.into_iter().zip(numbers).map(&mut node).collect::<Result<_, Wrong>>()?;
+    let mut nodes: Vec<RankNode> = Vec::with_capacity(kinds_of);
+    kinds.into_iter().zip(numbers).try_for_each(|of| node(of).map(|node| nodes.push(node)))?;
     reader.column(&mut nodes, |node, value| {
         node.lane = number(value)?;
         if node.lane as usize >= kinds_of { Err(UNKNOWN) } else { Ok(()) }
@@ -164,8 +165,9 @@ fn read_nodes(text: &str, packed: &Packed) -> Result<Vec<RankNode>, Wrong> {
         if node.name as usize >= packed.texts.len() { Err(UNKNOWN) } else { Ok(()) }
     })?;
     reader.column(&mut nodes, |node, value| {
-        node.step = unoptional(value)?;
-        if node.step.is_some_and(|step| step >= packed.steps) { Err(UNKNOWN) } else { Ok(()) }
+        let step = unoptional(value)?;
+        node.step = step.into();
+        if step.is_some_and(|step| step >= packed.steps) { Err(UNKNOWN) } else { Ok(()) }
     })?;
     let mut starts = reader.values(nodes.len())?.into_iter();
     let mut ends = Ends::default();
@@ -187,7 +189,7 @@ fn read_nodes(text: &str, packed: &Packed) -> Result<Vec<RankNode>, Wrong> {
 
 fn write_edges(graph: &RankGraph) -> Result<String, std::io::Error> {
     let edges: Vec<(i64, RankEdge)> =
-        (0_i64..).zip(&graph.edges).flat_map(|(to, edges)| edges.iter().map(move |edge| (to, *edge))).collect();
+        (0_i64..).zip(graph.edges.iter()).flat_map(|(to, edges)| edges.iter().map(move |edge| (to, *edge))).collect();
     let mut writer = Writer::new(edges.len());
     let mut last = 0;
     writer.column(&edges, |(to, _)| zigzag(to - std::mem::replace(&mut last, *to)));
@@ -196,23 +198,25 @@ fn write_edges(graph: &RankGraph) -> Result<String, std::io::Error> {
     writer.text()
 }
 
-fn read_edges(text: &str, nodes: &[RankNode]) -> Result<Vec<RankEdges>, Wrong> {
+fn read_edges(text: &str, nodes: &[RankNode]) -> Result<EdgesByNode, Wrong> {
     let mut reader = Reader::from_text(text)?;
     let count = reader.count()?;
     let (tos, kinds, froms) = (reader.values(count)?, reader.values(count)?, reader.values(count)?);
     reader.end()?;
-    let mut edges: Vec<RankEdges> = vec![RankEdges::new(); nodes.len()];
+    let mut edges = EdgesByNode::with_room(nodes.len(), count);
     let mut to = 0_i64;
     for ((value, kind), from) in tos.into_iter().zip(kinds).zip(froms) {
         to = to.wrapping_add(unzigzag(value));
         let from = number(to.wrapping_sub(unzigzag(from)) as u64)?;
         let kind = *EDGES.get(usize::try_from(kind).map_err(|_| UNKNOWN)?).ok_or(UNKNOWN)?;
-        let into = usize::try_from(to).ok().and_then(|to| edges.get_mut(to)).ok_or(CUT_OFF)?;
-        if from as usize >= nodes.len() || i64::from(from) == to {
+        let into = usize::try_from(to).ok().filter(|to| *to < nodes.len()).ok_or(CUT_OFF)?;
+        // They come by the nodes into which they lead.
+        if from as usize >= nodes.len() || i64::from(from) == to || edges.nodes() > into + 1 {
             return Err(CUT_OFF);
         }
-        into.push(RankEdge { from, kind });
+        edges.add(into, RankEdge { from, kind });
     }
+    edges.fill(nodes.len());
     Ok(edges)
 }
 
@@ -252,7 +256,11 @@ fn read_functions(text: &str, graph: &mut RankGraph) -> Result<(), Wrong> {
     };
     let mut functions = names.into_iter().zip(times);
     for (interval, count) in graph.intervals.iter_mut().zip(counts) {
-        interval.functions = functions.by_ref().take(count as usize).map(&mut read).collect::<Result<_, Wrong>>()?;
+        interval.functions.reserve_exact(count as usize);
+        functions
+            .by_ref()
+            .take(count as usize)
+            .try_for_each(|of| read(of).map(|function| interval.functions.push(function)))?;
         longest_first(&mut interval.functions);
     }
     Ok(())
@@ -260,16 +268,14 @@ fn read_functions(text: &str, graph: &mut RankGraph) -> Result<(), Wrong> {
 
 #[cfg(test)]
 mod tests {
-    use smallvec::smallvec;
-
     use super::*;
 
     fn graph() -> RankGraph {
-        let node = |kind, lane, start: i64, end: i64, step| RankNode {
+        let node = |kind, lane, start: i64, end: i64, step: Option<u32>| RankNode {
             lane,
             start: Ns(start),
             end: Ns(end),
-            step,
+            step: step.into(),
             name: lane,
             ..RankNode::new(kind)
         };
@@ -281,13 +287,14 @@ mod tests {
             node(NodeKind::Collective(3), 1, 1_759_300_374_000_020_000, 1_759_300_374_000_019_000, Some(1)),
         ];
         let edge = |from, kind| RankEdge { from, kind };
-        let edges = vec![
-            RankEdges::new(),
-            smallvec![edge(0, EdgeKind::Thread)],
-            smallvec![edge(1, EdgeKind::Thread)],
-            smallvec![edge(0, EdgeKind::Launch)],
-            smallvec![edge(0, EdgeKind::Launch), edge(3, EdgeKind::WaitEvent)],
+        let edges = [
+            vec![],
+            vec![edge(0, EdgeKind::Thread)],
+            vec![edge(1, EdgeKind::Thread)],
+            vec![edge(0, EdgeKind::Launch)],
+            vec![edge(0, EdgeKind::Launch), edge(3, EdgeKind::WaitEvent)],
         ];
+        let edges = edges.into_iter().collect();
         let texts = ["a", "b", "c"].map(str::to_owned).to_vec();
         let mut graph = RankGraph { nodes, edges, texts, steps: 2, ..RankGraph::default() };
         places::find(&mut graph);

@@ -32,7 +32,7 @@ struct Now {
 impl Intervals {
     /// The interval of a node: its number on its thread or stream in its step, and its position. After its last node the next one follows.
     fn of(&mut self, node: &RankNode, is_last: bool) -> (u32, u32) {
-        let (lane, step) = ((node.kind.is_cpu(), node.lane), node.step);
+        let (lane, step) = ((node.kind.is_cpu(), node.lane), node.step.get());
         let now = self.now.entry((lane, step)).or_default();
         let number = now.ended;
         let at = *now.at.get_or_insert_with(|| {
@@ -75,7 +75,7 @@ pub(super) fn find(graph: &mut RankGraph) {
     // What a call launches first says more than its name.
     let mut first = vec![None; graph.nodes.len()];
     let mut launches_collective = vec![false; graph.nodes.len()];
-    for (node, edges) in graph.nodes.iter().zip(&graph.edges) {
+    for (node, edges) in graph.nodes.iter().zip(graph.edges.iter()) {
         for edge in edges.iter().filter(|edge| edge.kind == EdgeKind::Launch) {
             first[edge.from as usize].get_or_insert(node.name);
             launches_collective[edge.from as usize] |= matches!(node.kind, NodeKind::Collective(_));
@@ -110,7 +110,7 @@ pub(super) fn find(graph: &mut RankGraph) {
             _ => 4,
         };
         let name = families[first[at].unwrap_or(node.name) as usize];
-        let place = counts.next(node.step, hash((node.lane, number, kind, name)));
+        let place = counts.next(node.step.get(), hash((node.lane, number, kind, name)));
         (graph.nodes[at].place, graph.nodes[at].interval) = (place, interval);
     }
     for at in 0..graph.nodes.len() {
@@ -125,17 +125,18 @@ pub(super) fn find(graph: &mut RankGraph) {
             Some(launch) => hash((graph.nodes[launch.from as usize].place, name)),
             None => hash((node.lane, number, name)),
         };
-        let place = counts.next(node.step, within);
+        let place = counts.next(node.step.get(), within);
         (graph.nodes[at].place, graph.nodes[at].interval) = (place, interval);
     }
     graph.intervals = intervals.found;
+    graph.intervals.shrink_to_fit();
 }
 
 /// By rank: how many more steps than the first rank's it has before the same step. A trace may begin later.
 pub(crate) fn step_shifts(ranks: &[&RankGraph], matches: &Matches) -> Vec<i64> {
     let rows: Vec<Rows> = ranks.iter().map(|graph| Rows::of(graph)).collect();
     let step = |rank: usize, row: Option<u32>| {
-        ranks[rank].nodes[rows[rank].node(row?)?].step.map(|step| (rank, i64::from(step)))
+        ranks[rank].nodes[rows[rank].node(row?)?].step.get().map(|step| (rank, i64::from(step)))
     };
     let mut counts: HashMap<(usize, usize, i64), u64, FixedState> = HashMap::default();
     for group in &matches.groups {

@@ -118,6 +118,11 @@ impl<'a> Question<'a> {
         Question { job, ranks, peers, work, in_intervals, bound: None, steps, start, end }
     }
 
+    /// Two things at once. Of a large job one after the other, so that the runs of both do not need their memory at the same time: each is on all processors.
+    pub(crate) fn both<A: Send, B>(&self, one: impl Fn() -> A + Sync, other: impl FnOnce() -> B) -> (A, B) {
+        if self.job.nodes.len() * AT_ONCE > AT_ONCE_NODES { (one(), other()) } else { both(one, other) }
+    }
+
     /// From the first start to the last end, in ns.
     pub(crate) fn length(&self) -> i64 {
         self.end - self.start

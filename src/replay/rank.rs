@@ -15,6 +15,8 @@
 //! An edge leads to a node from what it cannot have happened before.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::ops::Index;
 
 use smallvec::SmallVec;
 
@@ -99,6 +101,22 @@ impl EdgeKind {
     ];
 }
 
+/// The number of a step, if there is one, in as many bytes as a number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeStep(Option<NonZero<u32>>);
+
+impl NodeStep {
+    pub fn get(self) -> Option<u32> {
+        self.0.map(|after| after.get() - 1)
+    }
+}
+
+impl From<Option<u32>> for NodeStep {
+    fn from(step: Option<u32>) -> Self {
+        NodeStep(step.and_then(|step| NonZero::new(step.wrapping_add(1))))
+    }
+}
+
 /// A node of a rank's graph. Times are on the trace's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RankNode {
@@ -111,7 +129,7 @@ pub struct RankNode {
     /// The name of the slice or call: a position in the texts.
     pub name: u32,
     /// The step in which it was launched.
-    pub step: Option<u32>,
+    pub step: NodeStep,
     /// Equal for nodes of like ranks that do the same, in all steps.
     pub place: u64,
     /// A position in the intervals.
@@ -122,7 +140,7 @@ impl RankNode {
     /// A node of which only the kind is known yet.
     pub(super) fn new(kind: NodeKind) -> Self {
         let none = Ns::ZERO;
-        RankNode { kind, start: none, end: none, lane: 0, name: 0, step: None, place: 0, interval: 0 }
+        RankNode { kind, start: none, end: none, lane: 0, name: 0, step: NodeStep::default(), place: 0, interval: 0 }
     }
 }
 
@@ -134,8 +152,71 @@ pub struct RankEdge {
     pub kind: EdgeKind,
 }
 
-/// The edges into a node.
+/// The edges into a node, while they are found.
 pub type RankEdges = SmallVec<[RankEdge; 2]>;
+
+/// By node: the edges into it, in one piece of memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EdgesByNode {
+    /// By node: how many edges come before the end of its own.
+    ends: Vec<u32>,
+    edges: Vec<RankEdge>,
+}
+
+impl EdgesByNode {
+    /// Room for so many nodes, and edges.
+    pub(super) fn with_room(nodes: usize, edges: usize) -> Self {
+        EdgesByNode { ends: Vec::with_capacity(nodes), edges: Vec::with_capacity(edges) }
+    }
+
+    /// Adds the edges into the next node.
+    pub(super) fn push(&mut self, edges: impl IntoIterator<Item = RankEdge>) {
+        self.edges.extend(edges);
+        self.ends.push(self.edges.len() as u32);
+    }
+
+    /// Adds an edge into a node. No later node has any yet.
+    pub(super) fn add(&mut self, to: usize, edge: RankEdge) {
+        self.fill(to + 1);
+        self.edges.push(edge);
+        self.ends[to] += 1;
+    }
+
+    /// Adds nodes without edges, up to so many.
+    pub(super) fn fill(&mut self, nodes: usize) {
+        self.ends.resize(nodes.max(self.ends.len()), self.edges.len() as u32);
+    }
+
+    pub(super) fn nodes(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.edges.len()
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[RankEdge]> + Clone {
+        (0..self.ends.len()).map(|at| &self[at])
+    }
+}
+
+impl Index<usize> for EdgesByNode {
+    type Output = [RankEdge];
+
+    #[inline]
+    fn index(&self, at: usize) -> &[RankEdge] {
+        let first = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.edges[first as usize..self.ends[at] as usize]
+    }
+}
+
+impl<E: IntoIterator<Item = RankEdge>> FromIterator<E> for EdgesByNode {
+    fn from_iter<I: IntoIterator<Item = E>>(nodes: I) -> Self {
+        let mut found = EdgesByNode::default();
+        nodes.into_iter().for_each(|edges| found.push(edges));
+        found
+    }
+}
 
 /// What a thread or a stream does from one collective to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -159,8 +240,7 @@ pub const FUNCTIONS: usize = 32;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RankGraph {
     pub nodes: Vec<RankNode>,
-    /// By node: the edges into it.
-    pub edges: Vec<RankEdges>,
+    pub edges: EdgesByNode,
     /// By node: its slice in the trace, if it is one. Empty in a file of parts, where there is no trace.
     pub slices: Vec<Option<SliceId>>,
     /// The intervals between collectives.
@@ -177,13 +257,6 @@ pub struct RankGraph {
 }
 
 impl RankGraph {
-    /// Makes room for so many more nodes.
-    pub(super) fn reserve(&mut self, nodes: usize) {
-        self.nodes.reserve(nodes);
-        self.edges.reserve(nodes);
-        self.slices.reserve(nodes);
-    }
-
     pub fn name(&self, node: u32) -> &str {
         &self.texts[self.nodes[node as usize].name as usize]
     }
@@ -196,7 +269,7 @@ impl RankGraph {
     /// The rows of collectives, by the nodes of their launches. One call may launch many kernels of a graph.
     pub fn rows_by_launch(&self) -> BTreeMap<u32, Vec<u32>> {
         let mut found: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for (node, edges) in self.nodes.iter().zip(&self.edges) {
+        for (node, edges) in self.nodes.iter().zip(self.edges.iter()) {
             let NodeKind::Collective(row) = node.kind else { continue };
             let launch = edges.iter().find(|edge| edge.kind == EdgeKind::Launch);
             launch.into_iter().for_each(|launch| found.entry(launch.from).or_default().push(row));

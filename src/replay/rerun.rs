@@ -78,15 +78,19 @@ impl JobGraph {
         let (node, extra) = (self.node(at), self.nodes.extra(at));
         let (mut latest, mut thread) = ([i64::MIN; RUNS], [node.start; RUNS]);
         for edge in self.edges_into(at) {
-            let from = found.each_ref().map(|found| found[edge.from as usize]);
-            if edge.kind == EdgeKind::Thread {
-                thread = from;
-                continue;
-            }
             let delay = edge.least + if edge.kind == node.binding { extra } else { 0 };
-            latest.iter_mut().zip(from).for_each(|(latest, from)| *latest = (*latest).max(from + delay));
+            for ((found, thread), latest) in found.iter().zip(&mut thread).zip(&mut latest) {
+                let from = found[edge.from as usize];
+                match edge.kind {
+                    EdgeKind::Thread => *thread = from,
+                    _ => *latest = (*latest).max(from + delay),
+                }
+            }
         }
-        std::array::from_fn(|run| happens(node.role, latest[run], thread[run], node.start, found[run][at]))
+        for ((found, thread), latest) in found.iter().zip(&mut thread).zip(latest) {
+            *thread = happens(node.role, latest, *thread, node.start, found[at]);
+        }
+        thread
     }
 
     /// By rank and node of its graph: from when to when it is with these times, on the job's clock. A call that launches is as long as it was, as far as

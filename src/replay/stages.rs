@@ -30,10 +30,10 @@ pub(crate) fn stages(ranks: &[&RankGraph], matches: &Matches) -> Option<BTreeMap
             };
             let (Some(of_low), Some(of_high)) = (node(0), node(1)) else { continue };
             let earlier = |known: &mut (Ns, Link)| *known = (*known).min((of_low.start, link));
-            first.entry((of_low.step, [low, high])).and_modify(earlier).or_insert((of_low.start, link));
+            first.entry((of_low.step.get(), [low, high])).and_modify(earlier).or_insert((of_low.start, link));
             for (rank, node) in [(low, of_low), (high, of_high)] {
                 let own = (node.start, rank == link[0]);
-                begins.entry((node.step, rank)).and_modify(|known| *known = (*known).min(own)).or_insert(own);
+                begins.entry((node.step.get(), rank)).and_modify(|known| *known = (*known).min(own)).or_insert(own);
             }
         }
     }

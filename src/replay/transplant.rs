@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::job::{Edge, JobGraph, Node, Role, Times, Wait};
 use super::peers::Peers;
 use super::question::{Question, as_many, each, rerun_each};
-use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph, RankNode};
+use super::rank::{EdgeKind, NO_NODE, NodeKind, NodeStep, RankGraph, RankNode};
 
 /// So many rotations: they take time, and more of them say the same.
 const MOST: usize = 8;
@@ -135,7 +135,7 @@ fn waits(job: &JobGraph, ranks: &[&RankGraph], at: usize) -> bool {
 /// The nodes at which a step may end: those that all like ranks have.
 struct Ends {
     /// By node: its step, if it counts.
-    step_of: Vec<Option<u32>>,
+    step_of: Vec<NodeStep>,
     steps: usize,
 }
 
@@ -149,20 +149,20 @@ impl Ends {
         let step_of = |node: Node| {
             let rank = node.rank as usize;
             let of = ranks[rank].nodes.get(node.of as usize)?;
-            let step = if has_steps { peers.step(rank, of.step?)? } else { 0 };
+            let step = if has_steps { peers.step(rank, of.step.get()?)? } else { 0 };
             let place = peers.alike.place_of[rank][node.of as usize] as usize;
             (count[peers.alike.class[rank] as usize][place] == peers.alike(rank)).then_some(step)
         };
-        let step_of: Vec<Option<u32>> = job.nodes.iter().map(step_of).collect();
-        Ends { steps: step_of.iter().flatten().max().map_or(0, |last| *last as usize + 1), step_of }
+        let step_of: Vec<NodeStep> = job.nodes.iter().map(|node| step_of(node).into()).collect();
+        Ends { steps: step_of.iter().filter_map(|of| of.get()).max().map_or(0, |last| last as usize + 1), step_of }
     }
 
     /// From the end of each step to the end of the next, and of the whole.
     fn lengths(&self, times: impl Iterator<Item = i64>, start: i64) -> (Vec<i64>, i64) {
         let mut ends = vec![start; self.steps];
         for (step, time) in self.step_of.iter().zip(times) {
-            if let Some(step) = step {
-                ends[*step as usize] = ends[*step as usize].max(time);
+            if let Some(step) = step.get() {
+                ends[step as usize] = ends[step as usize].max(time);
             }
         }
         let before = std::iter::once(start).chain(ends.iter().copied());
@@ -210,12 +210,12 @@ impl<'a> Transplant<'a> {
     /// The times in which each rank has those of the one that comes so many places after it among like ones.
     fn rotated(&self, by: usize) -> Times {
         let mut times = self.job.times.clone();
-        for rank in 0..self.ranks.len() {
-            let like: Vec<usize> = (0..self.ranks.len())
-                .filter(|other| self.peers.alike.class[*other] == self.peers.alike.class[rank])
-                .collect();
-            let at = like.iter().position(|other| *other == rank).unwrap_or_default();
-            self.give(&mut times, rank, like[(at + by) % like.len()]);
+        let mut classes: Vec<Vec<usize>> = vec![Vec::new(); self.ranks.len()];
+        self.peers.alike.class.iter().zip(0..).for_each(|(class, rank)| classes[*class as usize].push(rank));
+        for like in &classes {
+            for (at, rank) in like.iter().enumerate() {
+                self.give(&mut times, *rank, like[(at + by) % like.len()]);
+            }
         }
         times
     }

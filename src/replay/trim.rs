@@ -3,7 +3,7 @@
 //! A trace that begins or ends a step later than another one has work there that nothing can be compared with, and what it waited for is not known.
 
 use super::places::step_shifts;
-use super::rank::{EdgeKind, NO_NODE, NodeKind, RankEdge, RankEdges, RankGraph, RankNode};
+use super::rank::{EdgeKind, NO_NODE, NodeKind, RankEdge, RankGraph, RankNode};
 use crate::operations::matching::Matches;
 use crate::time::{Ns, Window};
 
@@ -53,7 +53,7 @@ pub(crate) fn trim(graph: &RankGraph, common: Common, steps: &[Window]) -> RankG
     let ended = || steps.get(last as usize).map(|step| step.start).or(Some(steps.get(last as usize - 1)?.end));
     let end = if has_after { ended().unwrap_or(Ns::MAX) } else { Ns::MAX };
     let window = Window { start: begin, end };
-    let is_in = |node: &RankNode| match node.step {
+    let is_in = |node: &RankNode| match node.step.get() {
         Some(step) => (first..last).contains(&step),
         None => window.contains(if node.kind.is_cpu() { node.end } else { node.start }),
     };
@@ -107,16 +107,16 @@ pub(crate) fn trim(graph: &RankGraph, common: Common, steps: &[Window]) -> RankG
         let node = graph.nodes[*at as usize];
         let (start, end) = (begin.max(node.start - BUSY), node.start);
         let (kind, place) = (NodeKind::Earlier, place(node.lane, node.place));
-        found.nodes.push(RankNode { kind, start, end, place, step: None, ..node });
+        found.nodes.push(RankNode { kind, start, end, place, step: None.into(), ..node });
         found.slices.extend((!graph.slices.is_empty()).then_some(None));
-        found.edges.push(RankEdges::new());
+        found.edges.push([]);
     }
     for at in (0..graph.nodes.len()).filter(|at| keeps[*at]) {
         number[at] = found.nodes.len() as u32;
         let mut node = graph.nodes[at];
         if still.contains(&(at as u32)) {
             node.place = place(node.lane, node.place);
-            (node.kind, node.start, node.step) = (NodeKind::Earlier, node.start.max(begin).min(node.end), None);
+            (node.kind, node.start, node.step) = (NodeKind::Earlier, node.start.max(begin).min(node.end), None.into());
         }
         found.nodes.push(node);
         found.slices.extend(graph.slices.get(at).copied());
@@ -125,11 +125,10 @@ pub(crate) fn trim(graph: &RankGraph, common: Common, steps: &[Window]) -> RankG
         let node = &mut found.nodes[number[at] as usize];
         let is_known = |edge: &&RankEdge| number[edge.from as usize] != NO_NODE && node.kind != NodeKind::Earlier;
         let edges = graph.edges[at].iter().filter(is_known);
-        let mut edges: RankEdges =
-            edges.map(|edge| RankEdge { from: number[edge.from as usize], kind: edge.kind }).collect();
+        let edges = edges.map(|edge| RankEdge { from: number[edge.from as usize], kind: edge.kind });
         let earlier = busy.iter().position(|of| *of as usize == at).map(|from| from as u32);
-        edges.extend(earlier.map(|from| RankEdge { from, kind: EdgeKind::Stream }));
-        found.edges.push(edges);
+        let earlier = earlier.map(|from| RankEdge { from, kind: EdgeKind::Stream });
+        found.edges.push(edges.chain(earlier));
         // A thread begins with the step.
         let before = graph.edges[at].iter().find(|edge| edge.kind == EdgeKind::Thread);
         if before.is_some_and(|edge| number[edge.from as usize] == NO_NODE) {

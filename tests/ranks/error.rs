@@ -7,7 +7,7 @@ use nccl_stacks::answers::ranks::reduction::RankReduction;
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::replay::job::{Edge, JobGraph, Role};
 use nccl_stacks::replay::peers::{Part, Peers};
-use nccl_stacks::replay::rank::{EdgeKind, NodeKind, RankGraph};
+use nccl_stacks::replay::rank::{EdgeKind, NodeKind, RankEdge, RankGraph};
 use nccl_stacks::replay::transplant::{RerunError, of_graph};
 
 use super::simulated::compare;
@@ -51,7 +51,8 @@ const LACKING: [(&str, Remove); 6] = [
 ];
 
 fn without(graph: &mut RankGraph, kinds: &[EdgeKind]) {
-    graph.edges.iter_mut().for_each(|edges| edges.retain(|edge| !kinds.contains(&edge.kind)));
+    let is_kept = |edge: &RankEdge| !kinds.contains(&edge.kind);
+    graph.edges = graph.edges.iter().map(|edges| edges.iter().copied().filter(is_kept)).collect();
 }
 
 /// With nothing changed, reruns are exact. Giving each rank the work of another one changes the length of a step by the error of the graph; a graph that
@@ -151,7 +152,7 @@ fn steps(job: &JobGraph, graphs: &[&RankGraph]) -> BTreeMap<u32, Step> {
     let mut steps: BTreeMap<u32, Step> = BTreeMap::new();
     for (rank, graph) in graphs.iter().enumerate() {
         for (at, node) in graph.nodes.iter().enumerate() {
-            let Some(step) = node.step else { continue };
+            let Some(step) = node.step.get() else { continue };
             let step = steps.entry(step).or_insert(Step { nodes: BTreeMap::new(), start: i64::MAX, end: i64::MIN });
             let [arrival, end] = [&job.arrivals, &job.ends].map(|of| of[rank][at] as usize);
             let nodes = if arrival == end { vec![end] } else { vec![arrival, end] };

@@ -191,7 +191,7 @@ fn alone(graph: &RankGraph) -> JobGraph {
 /// How long calls of a rank were blocked until work ended, and how many.
 fn blocked(graph: &RankGraph) -> (i64, i64) {
     let mut found = (0, 0);
-    for (node, edges) in graph.nodes.iter().zip(&graph.edges).filter(|(node, _)| node.kind == NodeKind::Blocked) {
+    for (node, edges) in graph.nodes.iter().zip(graph.edges.iter()).filter(|(node, _)| node.kind == NodeKind::Blocked) {
         let ends = edges.iter().filter(|edge| edge.kind == EdgeKind::Blocked);
         if let Some(end) = ends.map(|edge| graph.nodes[edge.from as usize].end).max() {
             found = (found.0 + (end - node.start).0.max(0), found.1 + 1);

@@ -394,7 +394,7 @@ fn a_slice_that_starts_after_what_waited_for_it() {
         let text = format!(r#"{{"distributedInfo": {{"rank": 0, "world_size": 2}}, "traceEvents": [{events}]}}"#);
         let parts = parts("rank0.json", text.into_bytes());
         let graph = &parts[0].graph;
-        let waits = (0..).zip(&graph.edges).flat_map(|(to, edges)| edges.iter().map(move |edge| (to, edge)));
+        let waits = (0..).zip(graph.edges.iter()).flat_map(|(to, edges)| edges.iter().map(move |edge| (to, edge)));
         let mut waits = waits.filter(|(_, edge)| edge.kind == EdgeKind::WaitEvent);
         assert_eq!(waits.clone().count() == 1, is_edge, "{start}: {:?}", graph.edges);
         assert!(waits.all(|(to, edge)| edge.from < to), "{start}: {:?}", graph.edges);

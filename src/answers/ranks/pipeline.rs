@@ -282,9 +282,12 @@ fn steps(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> Vec<(Step, W
     for rank in stage_of.keys() {
         let nodes = compared.job.reductions[*rank].graph.nodes.iter();
         let aligned = |time: Ns| compared.clocks.ranks[*rank].aligned(time);
-        for node in nodes.filter(|node| !node.kind.is_cpu() && node.step.is_some() == has_steps) {
+        for node in nodes.filter(|node| !node.kind.is_cpu() && node.step.get().is_some() == has_steps) {
             let window = Window { start: aligned(node.start), end: aligned(node.end) };
-            found.entry(compared.step(*rank, node.step)).and_modify(|of| *of = of.around(window)).or_insert(window);
+            found
+                .entry(compared.step(*rank, node.step.get()))
+                .and_modify(|of| *of = of.around(window))
+                .or_insert(window);
         }
     }
     let mut until = Ns::MIN;

@@ -399,7 +399,7 @@ impl Reducer<'_> {
         let mut spans: Vec<Vec<(Ns, Ns, bool)>> = vec![Vec::new(); steps.len()];
         for (node, slice) in graph.nodes.iter().zip(&graph.slices).filter(|(node, _)| !node.kind.is_cpu()) {
             let is_kernel = |slice: &SliceId| self.of.store.category_kind(*slice) == CategoryKind::Kernel;
-            if let (Some(step), Some(slice)) = (node.step, slice.filter(is_kernel)) {
+            if let (Some(step), Some(slice)) = (node.step.get(), slice.filter(is_kernel)) {
                 spans[step as usize].push((slices.ts(slice), slices.dur(slice), node.kind == NodeKind::Slice));
             }
         }

@@ -129,7 +129,7 @@ impl RankReduction {
         self.steps.drain(..before as usize);
         let step = |step: Option<u32>| step?.checked_sub(before);
         self.rows.iter_mut().for_each(|row| row.step = step(row.step));
-        self.graph.nodes.iter_mut().for_each(|node| node.step = step(node.step));
+        self.graph.nodes.iter_mut().for_each(|node| node.step = step(node.step.get()).into());
     }
 
     pub(crate) fn leave_graph_out(&mut self) {

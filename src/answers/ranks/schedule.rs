@@ -40,11 +40,11 @@ struct Work {
 fn work(compared: Ranks<'_>, rank: usize) -> Option<(u32, BTreeMap<Step, Vec<Work>>)> {
     let graph = &compared.job.reductions[rank].graph;
     let mut steps: BTreeMap<Step, Vec<Work>> = BTreeMap::new();
-    for (node, edges) in graph.nodes.iter().zip(&graph.edges).filter(|(node, _)| node.kind == NodeKind::Slice) {
+    for (node, edges) in graph.nodes.iter().zip(graph.edges.iter()).filter(|(node, _)| node.kind == NodeKind::Slice) {
         let Some(launch) = edges.iter().find(|edge| edge.kind == EdgeKind::Launch) else { continue };
         let (thread, at) = (graph.nodes[launch.from as usize].lane, compared.clocks.ranks[rank].aligned(node.start));
         let work = Work { thread, at, window: Window { start: node.start, end: node.end } };
-        steps.entry(compared.step(rank, node.step)).or_default().push(work);
+        steps.entry(compared.step(rank, node.step.get())).or_default().push(work);
     }
     let mut first: BTreeMap<u32, usize> = BTreeMap::new();
     for work in steps.values_mut() {

@@ -550,7 +550,7 @@ impl Compared {
         let mut pipeline = pipeline::find(job, matches, clocks);
         let (report, asked) = self.asked(|question, report| {
             pipeline.iter_mut().for_each(|pipeline| pipeline.balance(question, &job.ranks));
-            both(
+            question.both(
                 || {
                     let found = findings::find(question, &self.job.ranks);
                     self.known.error.get_or_init(|| found.error);
