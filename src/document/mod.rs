@@ -102,6 +102,6 @@ mod tests {
         let text = "It takes 12.3 ms of 34.5 ms (35.7 %), not µs";
         assert_eq!(screen(13).fill(text), "It takes\n12.3 ms of\n34.5 ms\n(35.7 %), not\nµs");
         assert_eq!(screen(99).fill(text), text);
-        assert_eq!(Screen::default().fill("a  b\n c "), "a  b\n c ");
+        assert_eq!(Screen::default().fill("a  b\nc "), "a  b\nc ");
     }
 }
