@@ -3,8 +3,19 @@
 
 use std::path::Path;
 
+use nccl_stacks::answers::OnPage;
+use nccl_stacks::answers::hang::document::{HangAnswer, verdict};
+use nccl_stacks::answers::hang::{HangReport, Still, hang};
+use nccl_stacks::document::{Answer, Form, Screen};
+use nccl_stacks::records::{Keep, read_all};
+use nccl_stacks::time::Ns;
+use serde_json::{Value, json};
+
+use crate::job::{How, Job, Late, Microbatches, Order, Recorder, Recording, When};
 use crate::records::cases::unpack;
-use crate::support::program::{ended, stderr, stdout, testdata};
+use crate::records::hang::{Op, answer as of_ras, dump};
+use crate::support::events::{kernel, slice, tied};
+use crate::support::program::{ended, has, stderr, stdout, testdata};
 use crate::support::shared;
 
 /// A command, its exit code, what it says, what it does not say. Paths that begin with `T:` are in `testdata`, with `C:` cases of `testdata/records/cases.tar.gz`,
@@ -51,7 +62,7 @@ fn all_are_true(rows: &[Row]) {
 }
 
 /// The same for answers about these files.
-fn are_true_of(files: &[(&str, String)], rows: &[Row]) {
+fn are_true_of(files: &[(String, String)], rows: &[Row]) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         std::fs::write(folder.path().join(name), text).unwrap();
@@ -530,7 +541,7 @@ const RANKS: &[Row] = &[
         "ranks T:records/layout1.tar.gz",
         0,
         &["100.0 % of the waiting is at its 40 all_reduce: ", " over 2 ranks, for rank 1 ("],
-        &["(no launch in the trace)"],
+        &["for rank 0 ("],
     ),
     ("ranks T:ranks --format html", 0, &["Who waits for whom"], &["What holds this rank"]),
     ("ranks T:graph/dev_cud.json --format html", 0, &["What holds this rank"], &["<title>Who waits for whom"]),
@@ -735,4 +746,639 @@ fn of_descriptions() {
 #[test]
 fn of_pages() {
     all_are_true(PAGES);
+}
+
+/// Files by their names.
+fn named<const N: usize>(files: [(&str, String); N]) -> Vec<(String, String)> {
+    files.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+/// The status of a completion as verbs.h numbers them; 4 is another error, of which nothing is known.
+const WARNINGS: &[Row] = &[
+    (
+        "records F:12.log",
+        0,
+        &[
+            "Status 12 means that the other side did not answer: its process is gone, or the link is down. First: look at the NIC, the cable and the switch port between both sides, and whether the process on the other side still runs.",
+        ],
+        &["Status 13"],
+    ),
+    (
+        "records F:5.log",
+        0,
+        &["Status 5 is a request that was flushed: an error before it stopped the connection."],
+        &["Status 12"],
+    ),
+    ("records F:13.log", 0, &["Status 13 means that the other side had no room to receive."], &["Status 12"]),
+    ("records F:4.log", 0, &["with status=4 "], &["Status 4", "Status 12"]),
+    (
+        "records F:cuda.log",
+        0,
+        &["First: look at the GPU: Xid errors in dmesg, nvidia-smi -q; and at what ran there before."],
+        &["look at the NIC"],
+    ),
+    (
+        "records F:setup.log",
+        0,
+        &["First: look at which GPU and which rank each process gets when it starts."],
+        &["Xid errors"],
+    ),
+];
+
+/// 15 warnings: the first is in the verdict, and 12 are listed.
+const MANY_WARNINGS: &[Row] = &[
+    ("records F:", 0, &["\"grit is wrong\". … and 2 more, with --format table"], &["pylon", "knot"]),
+    ("records F: --format table", 0, &["pylon is wrong", "knot is wrong"], &["more, with --format table"]),
+];
+
+fn warning(text: &str) -> String {
+    format!("node1:100:300 [0] NCCL WARN {text}\n")
+}
+
+#[test]
+fn of_warnings() {
+    let of_network = |status: u32| {
+        let text = format!(
+            "NET/IB : Got completion from peer 10.0.0.2<41234> with status={status} opcode=0 len=0 vendor err 129"
+        );
+        (format!("{status}.log"), warning(&text))
+    };
+    let mut files = [12, 5, 13, 4].map(of_network).to_vec();
+    files.extend(named([
+        ("cuda.log", warning("Cuda failure 'an illegal memory access was encountered'")),
+        ("setup.log", warning("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000")),
+    ]));
+    are_true_of(&files, WARNINGS);
+    let what = "iron tin silt loom pint root moss mist quill hull turn spin grit pylon knot";
+    let all: String = what.split(' ').map(|what| warning(&format!("{what} is wrong"))).collect();
+    are_true_of(&named([("nccl.log", all)]), MANY_WARNINGS);
+}
+
+/// The disk was full where process 1 began.
+const NOT_RECORDED: &[Row] = &[(
+    "records F:",
+    0,
+    &[
+        "1 process could not record: the disk is full. First: choose a folder in which the job's processes can create files, with room for their rings (--dir, --ring-size).",
+    ],
+    &["Nothing is off"],
+)];
+
+/// Without the plugin no event of NCCL says when an operation ends.
+const WITHOUT_PLUGIN: &[Row] = &[(
+    "records F:",
+    0,
+    &[
+        "First: let NCCL 2.27 or later load the profiler plugin, too: `nccl-stacks record --print-env` shows the variables.",
+    ],
+    &["add kernel-channels"],
+)];
+
+#[test]
+fn of_recordings() {
+    are_true_of(&named([("n-1.E28.ncclrec-failed", String::new())]), NOT_RECORDED);
+    let folder = tempfile::tempdir().unwrap();
+    let job = Job { tp: 2, steps: 4, layers: 2, ..Job::default() };
+    let recording = Recording { recorder: Recorder::Interceptor, ..Recording::default() };
+    job.each_recorded(&recording, |_, _, records| {
+        for file in records.files.iter().filter(|file| file.name.ends_with(".ncclrec")) {
+            std::fs::write(folder.path().join(&file.name), &file.bytes).unwrap();
+        }
+    });
+    compare(WITHOUT_PLUGIN, folder.path());
+}
+
+/// Ranks 1 and 2 are in the first answer only.
+const GONE: &[Row] = &[(
+    "hang F:",
+    0,
+    &[
+        "Ranks 1 and 2 were in the answer before the last one, and are not in the last: their processes have ended, or have destroyed the communicator. Peers that call this communicator wait for it.",
+    ],
+    &["Ranks 0", "its process has ended"],
+)];
+
+/// The counts of all others went on in that minute.
+const ONE_STAYS: &[Row] = &[(
+    "hang F:",
+    0,
+    &["Between the last two answers, 60.0 s apart, the counts of ranks 0, 2 and 3 moved, and those of rank 1 did not."],
+    &["Peers that call this communicator", "no hang"],
+)];
+
+/// Of six communicators four are shown.
+const SIX_GROUPS: &[Row] = &[
+    ("hang F:", 0, &["and 2 more; --verbose shows them"], &["communicator 0x5,"]),
+    ("hang F: --verbose", 0, &["communicator 0x6,"], &["--verbose shows them"]),
+];
+
+/// Processes 102 and 103 made 19 calls, and the others 20.
+const TWO_MADE_LESS: &[Row] = &[(
+    "hang F:",
+    0,
+    &["Of 4 processes process 102 (node1, GPU 0) made 19 calls against 20 of the others, and 1 more made less, too."],
+    &["Process 100", "Process 101"],
+)];
+
+#[test]
+fn of_counts() {
+    let before = of_ras("01", &[(0, 9), (1, 8), (2, 8), (3, 9)]);
+    are_true_of(&named([("a", before), ("b", of_ras("02", &[(0, 9), (3, 9)]))]), GONE);
+    let before = of_ras("01", &[(0, 9), (1, 8), (2, 9), (3, 9)]);
+    are_true_of(&named([("a", before), ("b", of_ras("02", &[(0, 11), (1, 8), (2, 11), (3, 11)]))]), ONE_STAYS);
+    let rank = |rank: u64, pid: u64, count: u64| json!({"rank": rank, "host": "h", "pid": pid, "cuda_dev": rank, "collective_counts": {"AllReduce": count}});
+    let communicator = |n: u64| {
+        let ranks = [rank(0, 10 * n, 9), rank(1, 10 * n + 1, 8)];
+        json!({"hash": format!("{n:#x}"), "size": 2, "ranks": ranks, "missing_ranks": []})
+    };
+    let communicators: Vec<Value> = (1..7).map(communicator).collect();
+    let six = json!({
+        "nccl_version": "2.28.9", "timestamp": "2026-01-01 00:01:00", "communicators_count": 6,
+        "communicators": communicators,
+    });
+    are_true_of(&named([("a", six.to_string())]), SIX_GROUPS);
+    let call = |pid: u32, number: u32| {
+        format!(
+            "node1:{pid}:{pid} [0] NCCL INFO AllReduce: opCount {number:x} sendbuff 0x1 recvbuff 0x2 count 1024 datatype 7 op 0 root 0 comm \
+             0x7f{pid} [nranks=4] stream 0x5000\n"
+        )
+    };
+    let log = |pid: u32| {
+        let calls = if pid < 102 { 20 } else { 19 };
+        (format!("{pid}.log"), (0..calls).map(|number| call(pid, number)).collect::<String>())
+    };
+    are_true_of(&[100, 101, 102, 103].map(log), TWO_MADE_LESS);
+}
+
+/// Broadcast 2 has not ended on rank 1, and has on the others.
+const A_ROOT_ENDS: &[Row] = &[(
+    "hang F:",
+    4,
+    &[
+        "Broadcast 2 to 3 are incomplete on rank 1, while ranks 0, 2 and 3 have completed those up to 2. It may end on some ranks before others take part.",
+    ],
+    &["have completed them"],
+)];
+
+/// Rank 2 gives 16 elements in the same line.
+const SAME_PATH: &[Row] = &[(
+    "hang F:",
+    4,
+    &["In all_reduce 2 rank 2 has 16 elements", "Rank 2 and rank 0 came by the same call path."],
+    &["Where their call paths part"],
+)];
+
+/// Rank 2 calls from `main` what the others call from a function that `main` calls.
+const FRAME_ABOVE: &[Row] = &[(
+    "hang F:",
+    4,
+    &[
+        "train.py(30): main rank 2 (all_gather) > (called from the frame above) rank 0 (all_reduce) > train.py(9): reduce",
+    ],
+    &["by the same call path"],
+)];
+
+/// Rank 0 has started group 1 before 3, rank 1 group 4 before 1, and rank 2 group 3 before 4.
+const CIRCLE: &[Row] = &[(
+    "hang F:",
+    4,
+    &["Rank 0 has started all_reduce 1 before all_reduce 1 of g 3, which waits there for its end."],
+    &["of which all", "The job hangs on rank"],
+)];
+
+/// Rank 1 sends to rank 2, which receives from rank 0.
+const WRONG_PEER: &[Row] = &[(
+    "hang F:",
+    4,
+    &["First: print the peer of each send and receive on these ranks before the call."],
+    &["The job hangs on rank", "print the sizes"],
+)];
+
+/// Of 20 ranks 18 have a size of their own.
+const MANY_SIZES: &[Row] = &[
+    (
+        "hang F:",
+        4,
+        &["rank 17 has 25 elements, and ranks 0 and 1 8 elements. 2 more like these; --verbose shows them."],
+        &["rank 18 has 26"],
+    ),
+    ("hang F: --verbose", 4, &["rank 18 has 26 elements", "rank 19 has 27 elements"], &["more like these"]),
+];
+
+/// Dumps of the ranks in order.
+fn dumps(all: impl IntoIterator<Item = Value>) -> Vec<(String, String)> {
+    let name = |(at, dump): (usize, Value)| (format!("rank_{at}"), dump.to_string());
+    all.into_iter().enumerate().map(name).collect()
+}
+
+/// A dump whose entries all have this call path, and this size.
+fn framed(mut dump: Value, frames: &[(&str, u32)], size: u32) -> Value {
+    let frame = |(name, line): &(&str, u32)| json!({"name": name, "filename": "train.py", "line": line});
+    let frames: Vec<Value> = frames.iter().map(frame).collect();
+    for entry in dump["entries"].as_array_mut().unwrap() {
+        entry["frames"] = json!(frames);
+        entry["input_sizes"] = json!([[size]]);
+        entry["output_sizes"] = json!([[size]]);
+    }
+    dump
+}
+
+/// Groups by their names.
+type Groups<'a> = &'a [(&'a str, Vec<u32>)];
+
+/// A dump of a rank of these groups with these operations: group, name, number (0 for a message), state and size.
+fn dump_of(rank: u32, groups: Groups<'_>, operations: &[(&str, &str, i64, &str, u32)]) -> Value {
+    let own = groups.iter().filter(|(_, ranks)| ranks.contains(&rank));
+    let config = own.map(|(name, ranks)| ((*name).to_owned(), json!({"name": name, "desc": "g", "ranks": ranks})));
+    let config: serde_json::Map<String, Value> = config.collect();
+    let entry = |(at, (group, name, number, state, size)): (usize, &(&str, &str, i64, &str, u32))| {
+        let is_message = *number == 0;
+        json!({
+            "record_id": at, "process_group": [group, "g"], "collective_seq_id": number, "p2p_seq_id": i64::from(is_message),
+            "is_p2p": is_message, "profiling_name": format!("nccl:{name}"), "time_created_ns": 1 + at, "state": state,
+            "input_sizes": [[size]], "output_sizes": [[size]],
+        })
+    };
+    let entries: Vec<Value> = operations.iter().enumerate().map(entry).collect();
+    let status = if entries.is_empty() { json!({"0": {"last_enqueued_collective": 0}}) } else { json!({}) };
+    json!({"version": "2.10", "rank": rank, "pg_config": config, "pg_status": status, "entries": entries})
+}
+
+/// A call path, the innermost function first.
+const FRAMES: &[(&str, u32)] = &[("reduce", 9), ("main", 30)];
+
+#[test]
+fn of_dumps() {
+    let first: Op = ("0", "all_reduce", 1, "completed");
+    let of = |broadcast: &'static str, last: Option<&'static str>| -> Vec<Op> {
+        let last = last.map(|state| ("0", "all_reduce", 3, state));
+        [first, ("0", "broadcast", 2, broadcast)].into_iter().chain(last).collect()
+    };
+    let waits = of("completed", Some("started"));
+    let [stuck, without] = [of("started", Some("scheduled")), of("completed", None)];
+    are_true_of(&dumps([dump(0, &waits), dump(1, &stuck), dump(2, &waits), dump(3, &without)]), A_ROOT_ENDS);
+
+    let call = |name: &'static str| -> [Op; 1] { [("0", name, 2, "started")] };
+    let of_size = |rank: u32| framed(dump(rank, &call("all_reduce")), FRAMES, if rank == 2 { 16 } else { 8 });
+    are_true_of(&dumps((0..4).map(of_size)), SAME_PATH);
+    let of_path = |rank: u32| match rank {
+        2 => framed(dump(rank, &call("all_gather")), &FRAMES[1..], 8),
+        _ => framed(dump(rank, &call("all_reduce")), FRAMES, 8),
+    };
+    are_true_of(&dumps((0..4).map(of_path)), FRAME_ABOVE);
+
+    let groups: Groups<'_> = &[("1", vec![0, 1]), ("3", vec![0, 2]), ("4", vec![1, 2])];
+    let both = |(rank, first, second): (u32, &str, &str)| {
+        dump_of(rank, groups, &[(first, "all_reduce", 1, "started", 8), (second, "all_reduce", 1, "scheduled", 8)])
+    };
+    are_true_of(&dumps([(0, "1", "3"), (1, "4", "1"), (2, "3", "4")].map(both)), CIRCLE);
+
+    let groups: Groups<'_> = &[("0", vec![0, 1, 2])];
+    let send = dump_of(1, groups, &[("0", "send 1->2", 0, "started", 8)]);
+    let receive = dump_of(2, groups, &[("0", "recv 2<-0", 0, "started", 8)]);
+    are_true_of(&dumps([dump_of(0, groups, &[]), send, receive]), WRONG_PEER);
+
+    let groups: Groups<'_> = &[("0", (0..20).collect())];
+    let size = |rank: u32| if rank < 2 { 8 } else { 8 + rank };
+    let of_size = |rank: u32| dump_of(rank, groups, &[("0", "all_reduce", 5, "started", size(rank))]);
+    are_true_of(&dumps((0..20).map(of_size)), MANY_SIZES);
+}
+
+/// What is said of a job by what is known of its standstill.
+#[test]
+fn of_a_job_that_was_read_twice() {
+    let folder = testdata("records/hang");
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    paths.sort();
+    let judged =
+        |still: Still| -> HangReport { hang(&read_all(&paths, Keep::All, 1)).judged(still, Some(Ns(2_000_000_000))) };
+    let shown = |report: &HangReport| {
+        let mut text = Vec::new();
+        let answer = HangAnswer { report, name: "", on_page: OnPage::default() };
+        answer.write(Form::Text, &Screen::default(), &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let [idle, moves] = [Still::Idle, Still::Moves].map(judged);
+    let (was_still, runs) = (
+        "Nothing had moved for 2.00 s when the recordings were read.",
+        "The job runs: ranks went on between two readings, 2.00 s apart. ",
+    );
+    let text = shown(&idle);
+    has(&text, was_still);
+    assert!(verdict(&idle).starts_with("The job hangs on rank 2: ") && !text.contains("The job runs"), "{text}");
+    assert!(verdict(&moves).starts_with(runs) && !shown(&moves).contains("Nothing had moved"), "{}", verdict(&moves));
+}
+
+/// What waits in each receive step is the flush.
+const FLUSH: &[Row] = &[(
+    "records F:",
+    0,
+    &[
+        "Receives of rank 0 are bound by flushing what arrived to the GPU: up to 94.6 % of their steps' time. First: look at PCIe and GPUDirect RDMA between NIC and GPU.",
+    ],
+    &["Receives of rank 0 are bound by the network"],
+)];
+
+const NO_RANK: &[Row] = &[(
+    "records F:",
+    0,
+    &["Receives of ranks that are not recorded are bound by the network or a late peer: "],
+    &["of rank 0"],
+)];
+
+/// 1 % more than the size by the time.
+const BANDWIDTH: &[Row] = &[
+    ("records F: --json", 0, &["trust the times, and ask which version wrote the bandwidths."], &[]),
+    ("records T:records/pair --json", 0, &[], &["ask which version wrote the bandwidths"]),
+];
+
+/// Rank 1 has steps, and no operations that say how large they are: 16 of the 32.
+const HALF_A_FLOW: &[Row] = &[(
+    "records F:",
+    0,
+    &[
+        "What is wrong, or looks wrong, is listed below.",
+        "2 ranks, of a communicator of unknown size, 1 channel, 1 operations, 32 steps",
+        "Bytes of data at most, from the rank of a row to that of a column (hosts are not recorded)",
+        "without 16 steps of unknown size",
+    ],
+    &["Nothing is off"],
+)];
+
+/// Rank 1 is 400 µs late in its pair, on a host of its own.
+const TWO_HOSTS: &[Row] = &[(
+    "ranks F:",
+    0,
+    &["Clocks: each group is on one host."],
+    &["Clocks: one offset for each host", "all ranks are on one host"],
+)];
+
+/// What rank 0 does in the flow.
+const OPERATION: &str = "{\"opCount\":0,\"rank\":0,\"channel\":0,\"nsteps\":8,\"nbytes\":1000,\"chunkSize\":2000,\"sliceSteps\":1,\"chunkSteps\":1,\"dtype\":7,\
+        \"redOp\":0,\"pattern\":\"RING_TWICE\",\"protocol\":\"SIMPLE\",\"ringPrev\":1,\"ringNext\":1}\n";
+
+#[test]
+fn of_files_that_are_edited() {
+    let read = |name: &str| std::fs::read_to_string(testdata(name)).unwrap();
+    let dump = read("records/pair/plugin_dump.txt");
+    let swapped =
+        dump.replace("RecvWait", "RecvX").replace("RecvFlushWait", "RecvWait").replace("RecvX", "RecvFlushWait");
+    are_true_of(&named([("dump.txt", swapped)]), FLUSH);
+    are_true_of(&named([("dump.txt", dump.replace("\"Rank\": 0, ", ""))]), NO_RANK);
+    let log = read("records/pair/inspector/rank0.log");
+    let log = log.replace("\"coll_busbw_gbs\": 20.97152", "\"coll_busbw_gbs\": 22.1");
+    are_true_of(&named([("rank0.log", log)]), BANDWIDTH);
+
+    let step = |rank: u32, of: &str, at: u32| {
+        let stage = if at < 4 { "reduce-scatter" } else { "allgather" };
+        format!(
+            "{{\"opCount\":0,\"rank\":{rank},\"channel\":0,\"step\":{at},\"op\":\"{of}\",\"peer\":{},\"bytes\":1000,\"pattern\":\"RING_TWICE\",\
+             \"protocol\":\"SIMPLE\",\"stage\":\"{stage}\"}}\n",
+            1 - rank
+        )
+    };
+    let side = |(rank, of): (u32, &str)| -> String { (0..8).map(|at| step(rank, of, at)).collect() };
+    let steps = [(0, "RECV"), (0, "SEND"), (1, "RECV"), (1, "SEND")].map(side).concat();
+    are_true_of(&named([("steps", OPERATION.to_owned() + &steps)]), HALF_A_FLOW);
+
+    let line = |rank: u32, at: u32| {
+        let (pair, late) = (rank / 2, if rank == 1 { 400 } else { 0 });
+        format!(
+            "[10.0.0.{host}] [node-{host}] [save_count 1] [1755590104.{at:03}{late:03}000] [Rank {rank}] [PCI 0000:18:00.0] [Func ncclAllReduce] \
+             [Data 25165824] [stream 0x55e0{rank}] [opCount {at}] [groupHash 0x20b485532cbd7f6{pair}]\n",
+            host = 1 + pair
+        )
+    };
+    let log = |rank: u32| (format!("rank_{rank}.log"), (1..61).map(|at| line(rank, at)).collect::<String>());
+    are_true_of(&[0, 1, 2, 3].map(log), TWO_HOSTS);
+}
+
+const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)";
+
+/// A function with a launch in it, and the kernel: its name, its start and its duration in µs.
+fn launch(id: u32, function: &str, name: &str, start: u32, dur: u32, stream: u32) -> Vec<String> {
+    vec![
+        slice("python_function", function, (1, 1), id * 100, 90),
+        tied("cuda_runtime", "cudaLaunchKernel", (1, 1), id * 100 + 10, 5, id),
+        kernel(name, (0, stream), start, dur, id),
+    ]
+}
+
+/// The text of a trace of these events; before them, fields of its header.
+fn trace(header: &str, events: &[Vec<String>]) -> String {
+    let events: Vec<String> = events.concat().iter().map(|event| format!("{{{event}}}")).collect();
+    format!("{{{header}\"traceEvents\":[{}]}}", events.join(",\n"))
+}
+
+/// A gemm runs all the time in which the all-reduce of 40 of 190 µs does.
+const HIDDEN: &[Row] = &[
+    (
+        "F:trace.json",
+        0,
+        &["Collectives take 40.0 µs (21.1 %), none of it exposed: compute kernels hide all of it."],
+        &["no compute kernel hides"],
+    ),
+    ("describe F:one.json", 0, &["Who waits for whom, On which ranks a job hangs (the job has one rank)"], &[]),
+];
+
+/// A call of each of two threads has the correlation of the only kernel.
+const TWO_CALLS: &[Row] = &[(
+    "F:trace.json",
+    0,
+    &[
+        "Uncertain: 1 kernel whose correlation id or External id belongs to several calls (several ranks in one file?); the latest call before each was taken",
+    ],
+    &["without a launch: 1"],
+)];
+
+/// The first two of 40 take 900 µs, and the others 10.
+const FIRST_ONES: &[Row] = &[(
+    "F:trace.json",
+    0,
+    &[
+        "Of serve.py(9): step: 2 of the 40 kernels, the first ones, take 1.80 ms of their time, at 1020000 ns; the other 38 take a median of 10.0 µs.",
+    ],
+    &["Uncertain: "],
+)];
+
+const NO_GPU: &[Row] = &[("F:trace.json --format html", 3, &["none in the trace"], &["Uncertain: "])];
+
+/// A gemm of 100 and of 900 µs beside two all-reduces; an all-reduce of 10 and of 300 µs without a launch, the third; one of nine that takes 3 µs more, where
+/// they take 8 ms.
+const DIFFS: &[Row] = &[
+    (
+        "diff F:gemm100.json F:gemm900.json",
+        0,
+        &[
+            "+400.0 µs (+800.0 %) compute per call: kernels that are no collectives First: compare the stacks of all kernels: nccl-stacks diff ",
+        ],
+        &["Exposed time of kernels without a launch"],
+    ),
+    (
+        "diff F:lost10.json F:lost300.json",
+        0,
+        &["Exposed time of kernels without a launch: 3.33 µs → 100.0 µs, +96.7 µs (+2900.0 %)."],
+        &["compare the stacks of all kernels"],
+    ),
+    (
+        "diff F:last10.json F:last13.json",
+        0,
+        &["No stack changed by 1.0 % of the exposed time."],
+        &["No stack changed.", "compare the stacks of all kernels", "The stack that changed most"],
+    ),
+    (
+        "diff F:last10.json F:last13.json --format html",
+        0,
+        &["Stacks that changed, per call", "For CI: exit code 5 if steps take 5 % longer"],
+        &["Stacks that changed, per step"],
+    ),
+    (
+        "diff T:ranks/rank0.json.gz T:ranks/rank2.json.gz --format html",
+        0,
+        &["Stacks that changed, per step"],
+        &["Stacks that changed, per call"],
+    ),
+];
+
+#[test]
+fn of_traces() {
+    let hidden =
+        [launch(1, "model.py(10): mlp", ALL_REDUCE, 200, 40, 20), launch(2, "model.py(10): mlp", "gemm", 150, 100, 7)];
+    let one = "\"distributedInfo\":{\"backend\":\"nccl\",\"rank\":0,\"world_size\":1},";
+    are_true_of(&named([("trace.json", trace("", &hidden)), ("one.json", trace(one, &hidden))]), HIDDEN);
+    let mut twice = launch(1, "model.py(10): mlp", ALL_REDUCE, 2000, 40, 20);
+    twice.push(tied("cuda_runtime", "cudaLaunchKernel", (1, 2), 112, 5, 1));
+    are_true_of(&named([("trace.json", trace("", &[twice]))]), TWO_CALLS);
+    let call = |id: u32| {
+        vec![
+            slice("python_function", "serve.py(9): step", (1, 1), id * 1000, 90),
+            tied("cuda_runtime", "cudaLaunchKernel", (1, 1), id * 1000 + 10, 5, id),
+            kernel(ALL_REDUCE, (0, 20), id * 1000 + 20, if id <= 2 { 900 } else { 10 }, id),
+        ]
+    };
+    are_true_of(&named([("trace.json", trace("", &(1..41).map(call).collect::<Vec<_>>()))]), FIRST_ONES);
+    are_true_of(&named([("trace.json", trace("", &[vec![slice("cpu_op", "aten::mm", (1, 1), 5, 5)]]))]), NO_GPU);
+}
+
+#[test]
+fn of_changes() {
+    let two = [
+        launch(1, "model.py(10): mlp", ALL_REDUCE, 2000, 40, 20),
+        launch(2, "model.py(10): mlp", ALL_REDUCE, 3000, 60, 20),
+    ];
+    let with = |more: Vec<String>| trace("", &[&two[..], &[more]].concat());
+    let gemm = |dur: u32| with(launch(5, "model.py(30): g", "gemm", 4000, dur, 7));
+    let lost = |dur: u32| with(vec![kernel(ALL_REDUCE, (0, 20), 9000, dur, 77)]);
+    let last = |dur: u32| {
+        let calls = (1..9).map(|id| launch(id, &format!("model.py({id}): f{id}"), ALL_REDUCE, 2000 * id, 1000, 20));
+        let all: Vec<Vec<String>> = calls.chain([launch(9, "model.py(9): f9", ALL_REDUCE, 90_000, dur, 20)]).collect();
+        trace("", &all)
+    };
+    let files = [
+        ("gemm100.json", gemm(100)),
+        ("gemm900.json", gemm(900)),
+        ("lost10.json", lost(10)),
+        ("lost300.json", lost(300)),
+        ("last10.json", last(10)),
+        ("last13.json", last(13)),
+    ];
+    are_true_of(&named(files), DIFFS);
+}
+
+/// 2 (p - 1) / (3 m + 2 (p - 1)) of four stages and eight microbatches, and 3 / 11 with gradients that are not later.
+const ZERO_BUBBLE: &[Row] = &[(
+    "ranks F:",
+    0,
+    &[
+        "20.0 % of the stages' time is bubble: 4 stages, 8 microbatches in a step, forward and backward in turn with gradients of weights later (zero-bubble); with equal stages, and these gradients not later, it would be 27.3 %.",
+    ],
+    &["forward and backward in turn; with", "all forward and then all backward"],
+)];
+
+/// Two parts on each of four stages: 3 / 19 with eight microbatches, and 3 / 35 with 16.
+const INTERLEAVED: &[Row] = &[(
+    "ranks F: --json",
+    0,
+    &[
+        "4 stages of 2 parts each, 8 microbatches in a step, forward and backward in turn; with equal stages it would be 15.8 %.",
+        "more microbatches: with 16 in a step (p - 1) / (vm + p - 1) is 8.6 % instead of 15.8 %. Stages of 4 parts each (interleaved) give the same.",
+    ],
+    &["zero-bubble", "are left out, because"],
+)];
+
+/// The kernels of three messages are in no trace.
+const LOST_MESSAGES: &[Row] = &[(
+    "ranks F:",
+    0,
+    &[" of 4 steps are left out, because not all of their sends and receives can be measured."],
+    &["zero-bubble"],
+)];
+
+/// Rank 2 takes 3 ms longer once, and no trace has Python functions.
+const WITHOUT_PYTHON: &[Row] = &[(
+    "ranks F:",
+    0,
+    &[
+        "once the CPU of rank 2 takes far longer than its peers'",
+        "First: see what else happened there on rank 2: garbage collection, a log, a checkpoint, a compilation.",
+    ],
+    &["compare the CPU of rank 2", "rank 1 takes far longer"],
+)];
+
+/// Two groups of tensor parallel ranks, and two of data parallel ones.
+const WITHOUT_GROUPS: &[Row] = &[(
+    "ranks F:",
+    0,
+    &[
+        "The traces do not name their process groups; 4 groups are inferred from equal sequences of kernels and from their ends, which vary at least ",
+        " times as much between groups as within.",
+    ],
+    &["on rank ", "takes far longer"],
+)];
+
+const EXPERTS: &[Row] = &[
+    ("what-if F:", 0, &[" more rules were tried; they save no more than the error."], &[]),
+    ("ranks F:", 0, &[], &["do not name their process groups", "of the stages' time is bubble"]),
+];
+
+/// 18 ranks.
+const MANY_RANKS: &[Row] = &[
+    ("ranks F:", 0, &["… and 6 more; above are those with most caused, then those with most waited"], &[]),
+    ("ranks F: --verbose", 0, &[], &["above are those with most caused"]),
+];
+
+/// Four of five traces are cut off, of which three are named.
+const CUT_OFF: &[Row] = &[("ranks F:", 6, &["1 more trace is cut off or corrupt."], &["more traces are"])];
+
+/// The traces of a job.
+fn traces(job: &Job) -> Vec<(String, String)> {
+    let text = |(rank, text): (u32, Vec<u8>)| (format!("rank{rank}.json"), String::from_utf8(text).unwrap());
+    job.make().traces.into_iter().map(text).collect()
+}
+
+#[test]
+fn of_pipelines() {
+    let pipeline = |count: u32, order: Order| {
+        let microbatches = Some(Microbatches { count, order, forward_ns: 1_000_000 });
+        Job { tp: 1, pp: 4, steps: 4, layers: 1, jitter_ns: 0, microbatches, ..Job::default() }
+    };
+    are_true_of(&traces(&pipeline(8, Order::ZeroBubble)), ZERO_BUBBLE);
+    are_true_of(&traces(&pipeline(8, Order::Interleaved { chunks: 2 })), INTERLEAVED);
+    are_true_of(&traces(&Job { lose: 3, ..pipeline(4, Order::InTurn) }), LOST_MESSAGES);
+}
+
+#[test]
+fn of_jobs() {
+    let job = Job { steps: 4, layers: 4, ..Job::default() };
+    let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
+    let late = Some(Late { rank: 2, extra_ns: 3_000_000, how, when: When::Once { step: 2 } });
+    are_true_of(&traces(&Job { stacks: false, late, ..job.clone() }), WITHOUT_PYTHON);
+    are_true_of(&traces(&Job { tp: 2, dp: 2, arguments: false, ..job.clone() }), WITHOUT_GROUPS);
+    are_true_of(&traces(&Job { tp: 1, dp: 4, ep: 4, ..job.clone() }), EXPERTS);
+    are_true_of(&traces(&Job { tp: 2, dp: 9, steps: 2, layers: 1, ..job.clone() }), MANY_RANKS);
+    let mut cut = traces(&Job { tp: 5, steps: 3, layers: 2, ..job });
+    for (_, text) in cut.iter_mut().take(4) {
+        text.truncate(text.len() - 30);
+    }
+    are_true_of(&cut, CUT_OFF);
 }
