@@ -696,6 +696,17 @@ const DESCRIPTIONS: &[Row] = &[
 
 const PAGES: &[Row] = &[
     (
+        "diff --ranks T:ranks T:ranks --format html",
+        0,
+        &[
+            "What changed between two runs",
+            "Stacks by the change of their waiting",
+            "The changes, as a table",
+            " --format json --output ranks-diff.json",
+        ],
+        &[" --format json --output records.json"],
+    ),
+    (
         "hang C:h22_64_ranks --format html",
         4,
         &[
@@ -785,6 +796,14 @@ const WARNINGS: &[Row] = &[
     ),
 ];
 
+/// An event of RAS's monitor that does not say which process it is of.
+const SOMEBODY: &[Row] = &[(
+    "hang F:",
+    0,
+    &["Considered dead First: find the log of who is missing, and whether its process runs."],
+    &["py-spy", "The job hangs"],
+)];
+
 /// 15 warnings: the first is in the verdict, and 12 are listed.
 const MANY_WARNINGS: &[Row] = &[
     ("records F:", 0, &["\"grit is wrong\". … and 2 more, with --format table"], &["pylon", "knot"]),
@@ -809,6 +828,8 @@ fn of_warnings() {
         ("setup.log", warning("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000")),
     ]));
     are_true_of(&files, WARNINGS);
+    let event = "[2025-12-19 13:07:07] PEER_DEAD: a peer is gone\n".to_owned();
+    are_true_of(&named([("ras.txt", event)]), SOMEBODY);
     let what = "iron tin silt loom pint root moss mist quill hull turn spin grit pylon knot";
     let all: String = what.split(' ').map(|what| warning(&format!("{what} is wrong"))).collect();
     are_true_of(&named([("nccl.log", all)]), MANY_WARNINGS);

@@ -253,6 +253,10 @@ fn calls_that_are_no_operations_fail_too() {
     assert_eq!(report.operation_count, 3);
     let verdict = verdict(folder.path());
     assert!(verdict.starts_with("3 operations of 1 communicator"), "{verdict}");
+    let records = nccl_stacks::answers::records::report(&read_folder(folder.path()));
+    let advice = "read what NCCL prints about it with NCCL_DEBUG=WARN.";
+    let advised = records.diagnoses.iter().filter(|of| of.advice.as_deref() == Some(advice)).count();
+    assert_eq!(advised, 2, "{:?}", records.diagnoses);
     for said in [
         "ncclCommInitRank failed on rank 0 with error 2 (ncclSystemError).",
         "ncclGroupEnd failed on rank 0 with error 3 (ncclInternalError).",
@@ -347,6 +351,11 @@ fn a_file_without_operations_is_here() {
         has(&verdict, "Rank 3's file has no operations of 0xabc.");
         assert!(!verdict.contains("are here") && !verdict.contains("add the files"), "{verdict}");
     }
+    let folder = folder();
+    job(folder.path(), &[2], true, [5, 5, 0, 0]);
+    let verdict = verdict(folder.path());
+    has(&verdict, "The files of ranks 2 and 3 have no operations of 0xabc.");
+    assert!(!verdict.contains("are here") && !verdict.contains("add the files"), "{verdict}");
 }
 
 /// That nothing is off is not said of records without any durations: what to ask instead depends on what they have.

@@ -98,6 +98,7 @@ mod tests {
             "ncclGroupEnd failed 1,200 times on ranks 0 and 1 with error 11."
         );
         assert_eq!(failed(&call(11, None, &[], 1)), "ncclGroupEnd failed on an unknown rank with error 11.");
-        assert_eq!(all_failed(&vec![call(1, None, &[0], 1); 5]).len(), 4);
+        let all = all_failed(&vec![call(1, None, &[0], 1); 5]);
+        assert_eq!((all.len(), &*all[3]), (4, "Calls failed in 2 more combinations of function and error."));
     }
 }

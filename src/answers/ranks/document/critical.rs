@@ -404,6 +404,7 @@ mod tests {
     use super::*;
     use crate::answers::cost::Outliers;
     use crate::answers::ranks::data::StepWaits;
+    use crate::answers::ranks::hidden::ExposedFor;
 
     /// A line of collectives with this much of the path and saved, of which one of twenty takes 6 ms.
     fn found(path_ns: i64, saves_ns: i64, of_stack: &[(i64, bool)]) -> Finding {
@@ -441,7 +442,8 @@ mod tests {
         let long = "1 of its 20 collectives takes 6.00 ms; the other 19 take a median of 20.0 µs.";
         let of_one = found(6_200_000, 6_000_000, &[(6_380_000, true)]);
         assert_eq!(of_one.evidence[1..], [long]);
-        assert!(of_one.advice.unwrap().starts_with("look at that one, in ProfilerStep#1: "));
+        let advised = "look at that one, in ProfilerStep#1: what else used the network or the GPUs then, and whether the others are as large.";
+        assert_eq!(of_one.advice.as_deref(), Some(advised));
         for of in [
             found(6_200_000, 6_000_000, &[(6_380_000, false)]),
             found(380_000, 380_000, &[(6_380_000, true)]),
@@ -450,6 +452,41 @@ mod tests {
             assert_eq!(of.evidence.len(), 1, "{of:?}");
             assert!(of.advice.unwrap().starts_with("find work that does not need it"));
         }
+    }
+
+    /// What is advised goes by the reason why a collective is exposed, and by what a line of the CPU is.
+    #[test]
+    fn advice_goes_by_reason_and_kind() {
+        let line = |kind: PathKind, name: &str, long_calls_ns: i64| PathLine {
+            kind,
+            name: name.to_owned(),
+            path_ns: 10_000_000,
+            ranks: vec![0],
+            long_calls_ns,
+            is_annotation: false,
+            without_it_saves_ns: None,
+        };
+        let allocates = "record after a warm-up; if memory is still allocated in steps, look at the settings of the caching allocator.";
+        let loads = "record after a warm-up: most of it is in a few calls of more than a millisecond, which load modules or allocate memory.";
+        assert_eq!(advice(&line(PathKind::Cpu, "cudaMalloc", 0)), allocates);
+        assert_eq!(advice(&line(PathKind::Cpu, "cudaLaunchKernel", 6_000_000)), loads);
+        let others = [line(PathKind::Cpu, "cudaLaunchKernel", 4_000_000), line(PathKind::Compute, "gemm", 6_000_000)];
+        assert!(others.iter().all(|of| ![allocates, loads].contains(&advice(of))));
+
+        let of = |why: WhyExposed| {
+            let exposed_for = vec![ExposedFor { why, by: None, exposed_ns: Ns(1) }];
+            let stack =
+                StackWaits { headline: Some("train.py(7): step".to_owned()), exposed_for, ..StackWaits::default() };
+            let report = RankReport { stacks: vec![stack], ..RankReport::default() };
+            transfer_advice(&report, &line(PathKind::Transfer, "train.py(7): step", 0))
+        };
+        let late = "launch what follows earlier: the next kernel is launched too late to run beside it.";
+        assert_eq!(of(WhyExposed::LaunchedLate), late);
+        let waits = "launch more before the thread waits for it: until then nothing can run beside it.";
+        assert_eq!(of(WhyExposed::CpuWaits), waits);
+        let report = RankReport::default();
+        let advised = first_of_pace(&report, false);
+        assert_eq!(advised, "look at the kernels that are longest on the critical path.");
     }
 
     /// A line that saves all that it is on the path has one number for both.

@@ -901,8 +901,9 @@ mod tests {
     use super::*;
     use crate::answers::ranks::absent::WaitsForAbsent;
     use crate::answers::ranks::critical::KindTime;
-    use crate::answers::ranks::data::RankWaits;
+    use crate::answers::ranks::data::{GroupWaits, RankWaits};
     use crate::answers::ranks::document::trust::trust;
+    use crate::operations::matching::GroupName;
     use crate::replay::transplant::RerunError;
 
     /// Four steps, whose reruns are wrong by 1 %.
@@ -1092,6 +1093,71 @@ mod tests {
             error_ns: 400_000,
             ..LateWork::default()
         }
+    }
+
+    /// Several ranks have plurals and the name of the group that they are; who takes as long without delaying anybody is said, and what each takes longer in.
+    #[test]
+    fn several_late_ranks_are_said_together() {
+        let two = || LateWork { ranks: vec![2, 3], peers: vec![0, 1, 4], ..late(4_000_000) };
+        let said = |report: &RankReport, of: LateWork| {
+            let reruns = Reruns { findings: vec![of], ..reruns(40_000_000) };
+            of_reruns(report, &reruns, None, SENTENCES).concat()
+        };
+        let none = RankReport::default();
+        let no_python = "; their traces have no Python functions, so none can be named: record with with_stack=True.";
+        let each = vec![(2, "a.py(1): f".to_owned()), (3, "b.py(2): g".to_owned())];
+        for (of, end) in [
+            (two(), "; no function has most of that."),
+            (LateWork { has_python: false, ..two() }, no_python),
+            (LateWork { as_slow: vec![4], ..two() }, "; rank 4 takes as long, but nobody waits for it."),
+            (LateWork { as_slow: vec![0, 4], ..two() }, "; ranks 0 and 4 take as long, but nobody waits for them."),
+            (
+                LateWork { each, ..two() },
+                "; alone each would save far less: rank 2 takes longer in a.py(1): f, rank 3 in b.py(2): g.",
+            ),
+        ] {
+            let said = said(&none, of);
+            assert!(said.ends_with(end), "{said}");
+        }
+        let of_group = |ranks: &[u32], description: Option<&str>| {
+            let (ranks, description) = (Some(ranks.to_vec()), description.map(str::to_owned));
+            let group = GroupName { ranks, description, ..GroupName::default() };
+            let groups = vec![GroupWaits { group, ..GroupWaits::default() }];
+            said(&RankReport { groups, ..RankReport::default() }, two())
+        };
+        for (ranks, description, who) in [
+            (&[2, 3][..], None, "with the CPUs of ranks 2 and 3 (a whole process group) as fast"),
+            (&[2, 3], Some("mesh_tp"), "with the CPUs of ranks 2 and 3 (a whole mesh_tp group) as fast"),
+            (&[2, 3, 4], None, "with the CPUs of ranks 2 and 3 as fast"),
+        ] {
+            let said = of_group(ranks, description);
+            assert!(said.contains(who), "{said}");
+        }
+    }
+
+    /// What is not here, or has no collective, or a clock that is not constant, is a note.
+    #[test]
+    fn what_makes_ranks_hard_to_compare_is_a_note() {
+        let all = || RankReport {
+            collectives: 1,
+            ranks: [0, 2].map(|rank| RankWaits { rank, ..RankWaits::default() }).into(),
+            gpu_ns: Ns(100),
+            measured_ns: Ns(100),
+            reruns: Some(Reruns { steps: 1, ..reruns(100) }),
+            ..RankReport::default()
+        };
+        let mut report = RankReport { missing_ranks: vec![3], silent_ranks: vec![1], ..all() };
+        report.clock.unsteady_ranks = vec![2];
+        let notes = trust(&report);
+        for note in [
+            "Not here: rank 3; it may be the late one.",
+            "Without a collective in the window: rank 1.",
+            "Clock not constant: rank 2; their ± is wider for that.",
+        ] {
+            assert!(notes.iter().any(|of| of == note), "{notes:?}");
+        }
+        let notes = trust(&all()).concat();
+        assert!(["Not here", "Without a collective", "not constant"].iter().all(|of| !notes.contains(of)), "{notes}");
     }
 
     /// Where steps save unlike much, that is said with the steps; not what they share, nor what is within the error or in spans of time, nor
