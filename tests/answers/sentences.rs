@@ -540,7 +540,11 @@ const RANKS: &[Row] = &[
     (
         "ranks T:records/layout1.tar.gz",
         0,
-        &["100.0 % of the waiting is at its 40 all_reduce: ", " over 2 ranks, for rank 1 ("],
+        &[
+            "Measured: 20 collectives; at 5 of them no single rank was last.",
+            "100.0 % of the waiting is at its 40 all_reduce: ",
+            " over 2 ranks, for rank 1 (",
+        ],
         &["for rank 0 ("],
     ),
     ("ranks T:ranks --format html", 0, &["Who waits for whom"], &["What holds this rank"]),
@@ -1366,6 +1370,20 @@ const EXPERTS: &[Row] = &[
 const MANY_RANKS: &[Row] = &[
     ("ranks F:", 0, &["… and 6 more; above are those with most caused, then those with most waited"], &[]),
     ("ranks F: --verbose", 0, &[], &["above are those with most caused"]),
+    // Each has too few collectives for its clock.
+    ("ranks F: --format perfetto", 0, &["rank 0 (rank0.json, clock not aligned"], &[]),
+    ("ranks T:ranks --format perfetto", 0, &["rank 0 ("], &["clock not aligned"]),
+];
+
+/// Ranks 0 and 3 of two groups of tensor parallel ranks and two of data parallel ones are in no group together.
+const NO_COMMON_GROUP: &[Row] = &[
+    (
+        "ranks F:",
+        0,
+        &["Not here: ranks 1 and 2. ", "No collective was matched over several ranks, so no waiting can be seen."],
+        &["No rank stands out", "Clocks: aligned"],
+    ),
+    ("ranks T:ranks", 0, &[], &["No collective was matched over several ranks"]),
 ];
 
 /// Four of five traces are cut off, of which three are named.
@@ -1397,6 +1415,7 @@ fn of_jobs() {
     are_true_of(&traces(&Job { tp: 2, dp: 2, arguments: false, ..job.clone() }), WITHOUT_GROUPS);
     are_true_of(&traces(&Job { tp: 1, dp: 4, ep: 4, ..job.clone() }), EXPERTS);
     are_true_of(&traces(&Job { tp: 2, dp: 9, steps: 2, layers: 1, ..job.clone() }), MANY_RANKS);
+    are_true_of(&traces(&Job { tp: 2, dp: 2, missing: vec![1, 2], ..job.clone() }), NO_COMMON_GROUP);
     let mut cut = traces(&Job { tp: 5, steps: 3, layers: 2, ..job });
     for (_, text) in cut.iter_mut().take(4) {
         text.truncate(text.len() - 30);
