@@ -554,3 +554,36 @@ fn the_text_fits_a_screen() {
     assert!(place("\n yes ") < place("\n partly ") && place("\n partly ") < place("\n no "));
     assert!(place("next time: profile_memory=True") > place("Memory over time"));
 }
+
+/// A job's log is of NCCL's records wherever a rank is named in it, as for `hang`; lines of MPI and of the watchdog begin as a list of events does.
+#[test]
+fn logs_are_records_where_they_say_something_of_ranks() {
+    let watchdog = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for \
+                    600020 milliseconds before timing out.";
+    let of_watchdog = |head: &str| format!("{head} {watchdog}\n");
+    let stalled = "[1,0]<stderr>:One or more tensors were submitted to be reduced by a subset of ranks.\n[1,0]<stderr>:Missing ranks:\n[1,0]<stderr>:2: [allreduce.a]\n";
+    let store = "[rank2]: DistBackendError: [2] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store\n";
+    for (text, wanted) in [
+        (of_watchdog("[E ProcessGroupNCCL.cpp:474] [Rank 0]"), is("partly", 1, 1)),
+        (of_watchdog("[rank0]:[E1105 10:15:44.9 ProcessGroupNCCL.cpp:632] [Rank 0]"), is("partly", 1, 1)),
+        (of_watchdog(&format!("{}[E ProcessGroupNCCL.cpp:474] [Rank 0]", "step\n".repeat(20_000))), is("partly", 1, 1)),
+        (stalled.to_owned(), is("partly", 1, 1)),
+        (store.to_owned(), is("partly", 1, 1)),
+    ] {
+        let (folder, file) = scratch("train.log", text.as_bytes());
+        for path in [folder.path().to_str().unwrap(), &file] {
+            let described = described(&[path]);
+            assert_eq!(answer(&described["files"][0]["records"], "hang"), wanted, "{text:.100}");
+        }
+    }
+    let events = "{\"name\": \"x\", \"ph\": \"X\", \"ts\": 1, \"dur\": 1, \"pid\": 1, \"tid\": 1}";
+    for (text, wanted) in [
+        ("[rank0]: step 3\nrank 1 is ready\n", "is an event"),
+        ("step 3\nrank 1 is ready\n", "not JSON"),
+        (format!("[\n{events}").as_str(), "This is a trace"),
+    ] {
+        let (_folder, file) = scratch("train.log", text.as_bytes());
+        let output = run(&["describe", &file]);
+        assert!((stdout(&output) + &stderr(&output)).contains(wanted), "{text}: {}", stderr(&output));
+    }
+}

@@ -126,7 +126,8 @@ fn is_trace(head: &[u8]) -> bool {
     TRACE_KEYS.iter().any(|key| memchr::memmem::find(head, key).is_some())
 }
 
-/// What wrote the first file of an input that is of a known source; `None` if none is, and of an archive that has a trace, too.
+/// What wrote the first file of an input that is of a known source; `None` if none is, and of an archive that has a trace, too. A log that does not begin as one
+/// of NCCL is read to its end, as [`read`] does: what it says of ranks comes hours after its beginning.
 pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
     if let Some(reader) = with_holes(&input) {
         return Ok(Some(reader.source));
@@ -134,20 +135,25 @@ pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
     let mut files = Files::new(input)?;
     let mut found = None;
     loop {
-        let bytes = match files.next() {
-            Ok(Some(File { bytes, .. })) => bytes,
+        let mut file = match files.next() {
+            Ok(Some(file)) => file,
             // Of an archive that breaks off the files before that are read.
             Err(error) if found.is_none() => return Err(error),
             _ => return Ok(found),
         };
         let mut head = Vec::new();
         // An error here occurs again when the file is read.
-        let _ = bytes.take(SNIFF as u64).read_to_end(&mut head);
+        let _ = file.bytes.by_ref().take(SNIFF as u64).read_to_end(&mut head);
         // An archive of traces is not read to its end for that.
         if is_trace(&head) {
             return Ok(None);
         }
-        found = found.or_else(|| source_of(&head));
+        found = found.or_else(|| source_of(&head)).or_else(|| {
+            let (_, seen) = shipped::around(&head, is_known);
+            let bytes = is_log(&seen).then(|| Box::new(std::io::Cursor::new(head).chain(file.bytes)))?;
+            let log = read_file(File { name: file.name, bytes }, Keep::Ends(1), recognise);
+            log.files.first()?.source
+        });
     }
 }
 
@@ -243,11 +249,12 @@ fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'stati
 
 /// Whether a file may be the log of a program: lines of text that is not JSON.
 fn is_log(head: &[u8]) -> bool {
-    let first = head.trim_ascii_start().first();
-    input::is_utf8(head)
-        && !head.contains(&0)
-        && !is_trace(head)
-        && first.is_some_and(|byte| !matches!(byte, b'{' | b'<'))
+    let is_other = match head.trim_ascii_start() {
+        // A list of events; lines of PyTorch's watchdog begin with `[E` or `[rank0]`, and those of MPI with `[1,0]`.
+        [b'[', rest @ ..] => rest.trim_ascii_start().first().is_none_or(|byte| matches!(byte, b'{' | b']' | b',')),
+        text => text.first().is_none_or(|byte| matches!(byte, b'{' | b'<')),
+    };
+    !is_other && input::is_utf8(head) && !head.contains(&0) && !is_trace(head)
 }
 
 /// Reads all files of several inputs, as many at once as there are threads. The order of the answer is that of the paths. An input that

@@ -181,16 +181,18 @@ impl RecordQuestion {
         let is_alone = of_several.is_some_and(|row| row.ranks.len() < 2);
         // A single answer from RAS shows who has enqueued less, but not whether that changes.
         let is_once = of_several.is_some_and(|row| row.source == Source::RAS.name() && row.files < 2);
+        // What a log says of some ranks does not show how far the others got.
+        let is_reported = self.unit == "operations" && row.is_some_and(SourceRow::is_reported);
         let possible = match have {
             0 => Possible::No,
-            _ if is_alone || is_once || have < of => Possible::Partly,
+            _ if is_reported || is_alone || is_once || have < of => Possible::Partly,
             _ => Possible::Yes,
         };
         let turn_on: &[Recorder] = match possible {
             Possible::Yes => &[],
             _ if is_once => &[("a second answer of RAS", "a minute later")],
             _ if sources.iter().any(|row| row.events & self.events != 0) => &[],
-            _ if is_alone => &[("the records of the other ranks", "")],
+            _ if is_alone && !is_reported => &[("the records of the other ranks", "")],
             _ => self.recorders,
         };
         // RAS has no operations; it counts them by rank.
@@ -200,7 +202,11 @@ impl RecordQuestion {
             possible,
             have,
             of,
-            unit: if is_by_rank { "counts of ranks" } else { self.unit },
+            unit: match (is_reported, is_by_rank) {
+                (true, _) => "reports of ranks",
+                (_, true) => "counts of ranks",
+                _ => self.unit,
+            },
             by: row.map(|row| row.source),
             sources: shares().filter(|(_, (have, _))| *have > 0).map(|(row, _)| row.source).collect(),
             turn_on: turn_on.to_vec(),

@@ -239,11 +239,12 @@ questions! { OF_RECORDS: RecordQuestion;
         unit = "planned steps", share = |row| (row.flow_steps, row.flow_steps), events = 0, recorders = &[("the flow extractor", "")];
 }
 
-/// How many operations show how far they got. A flow extractor only plans; RAS and some logs have counts of ranks.
+/// How many operations show how far they got. A flow extractor only plans; RAS and some logs have counts of ranks, and others only what they say of some.
 fn of_progress(row: &SourceRow) -> (u64, u64) {
     match row.source {
         "flow" => (0, 0),
         "ras" => (row.counted_ranks, row.counted_ranks),
+        _ if row.is_reported() => (row.reports, row.reports),
         _ if row.operations == 0 => (row.counted_ranks, row.counted_ranks),
         _ => (row.stated.max(row.numbered).max(row.enqueued), row.looked_at),
     }

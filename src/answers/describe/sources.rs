@@ -62,6 +62,9 @@ pub struct SourceRow {
     pub flow_steps: u64,
     /// The number of ranks for which RAS or a log gives counts.
     pub counted_ranks: u64,
+    /// How often it says itself what is wrong with a rank or process, or what others wait for.
+    #[serde(skip)]
+    pub reports: u64,
     /// How much of the files was skipped.
     pub skipped: u64,
     /// How much of them was repaired.
@@ -94,6 +97,7 @@ pub(super) fn rows(records: &Records) -> Vec<SourceRow> {
     for status in &records.rank_status {
         let (row, ranks) = rows.entry(status.source).or_default();
         row.counted_ranks += u64::from(!status.counts.is_empty() || status.last_enqueued.is_some());
+        row.reports += u64::from(status.is_end() || !status.faults.is_empty());
         ranks.extend(status.rank.map(|rank| rank.0).or(status.place));
     }
     // A proxy thread that works for another process has no operation here.
@@ -118,6 +122,11 @@ pub(super) fn rows(records: &Records) -> Vec<SourceRow> {
 }
 
 impl SourceRow {
+    /// Whether all that shows how far ranks got is what the source says of some of them.
+    pub(super) fn is_reported(&self) -> bool {
+        self.operations == 0 && self.counted_ranks == 0 && self.reports > 0
+    }
+
     fn add(&mut self, operation: &Operation) {
         self.looked_at += 1;
         self.enqueued += u64::from(operation.enqueued.is_some());
