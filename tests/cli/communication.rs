@@ -364,6 +364,10 @@ fn what_is_said_of_an_idle_gpu_depends_on_what_collectives_cost() {
         let said = text(events, &[]);
         assert!(said.starts_with(&first), "{first}: {said}");
     }
+    has(
+        &text(&launched(10, 430), &[]),
+        "- 430.0 µs of compute: kernels that are no collectives\n  First: ask which code launches them: `nccl-stacks` with the same trace and `--kernel-name '*'`.\n",
+    );
     has(&text(&copied, &[]), "- 250.0 µs of copies: no kernel runs beside them\n");
     let said = text(&[work(REDUCE, 0, 10, 1), work(REDUCE, 490, 10, 2)], &[]);
     has(&said, "Collectives take 20.0 µs of 500.0 µs (4.0 %).\nNo other work of the GPU and no launch is recorded: ");

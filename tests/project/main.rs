@@ -10,3 +10,4 @@ mod commands;
 mod dependencies;
 mod formats;
 mod guards;
+mod sentences;
