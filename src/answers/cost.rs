@@ -163,7 +163,7 @@ pub struct Cost {
     /// From the end of the launching call to the kernel's start, 0 for a kernel that starts earlier. Only for kernels attributed by correlation or
     /// flow; `None` if there are none.
     pub queue_delay: Option<Distribution>,
-    /// The few kernels that make most of the time, if there are such. `None` also for several parts.
+    /// The few kernels that make most of the time, if there are such. `None` also for several traces, or parts.
     pub outliers: Option<Outliers>,
 }
 
@@ -178,13 +178,13 @@ pub struct Outliers {
     pub gpu_time_ns: Ns,
     /// The median of the others, in ns.
     pub others_median_ns: f64,
-    /// The start of the first of them; `None` for several traces, whose clocks may differ.
-    #[cfg_attr(test, schemars(with = "Option<i64>"))]
-    pub first_start_ns: Option<Ns>,
-    /// When the last of them ends; `None` for several traces.
-    #[cfg_attr(test, schemars(with = "Option<i64>"))]
-    pub last_end_ns: Option<Ns>,
-    /// Whether they are the first kernels of the stack; false for several traces.
+    /// The start of the first of them.
+    #[cfg_attr(test, schemars(with = "i64"))]
+    pub first_start_ns: Ns,
+    /// When the last of them ends.
+    #[cfg_attr(test, schemars(with = "i64"))]
+    pub last_end_ns: Ns,
+    /// Whether they are the first kernels of the stack.
     pub are_first: bool,
 }
 
@@ -220,14 +220,10 @@ impl Outliers {
             count: count as u64,
             gpu_time_ns: found.iter().map(|(time, _)| *time).sum(),
             others_median_ns: others_median,
-            first_start_ns: found.iter().map(|at| of(at).0).min(),
-            last_end_ns: found.iter().map(|at| of(at).0 + of(at).1).max(),
+            first_start_ns: found.iter().map(|at| of(at).0).min()?,
+            last_end_ns: found.iter().map(|at| of(at).0 + of(at).1).max()?,
             are_first: found.iter().all(|(_, at)| *at < count),
         })
-    }
-
-    fn without_times(self) -> Self {
-        Outliers { first_start_ns: None, last_end_ns: None, are_first: false, ..self }
     }
 }
 
@@ -366,7 +362,7 @@ impl Cost {
         Totals { count, gpu_time_ns: gpu_time.total_ns, exposed_ns, critical }
     }
 
-    /// The cost of kernels that have this share of the window. Those of several traces have no common order.
+    /// The cost of kernels that have this share of the window. Outliers are those of one trace: several have no common order.
     pub(super) fn sum(kernels: &Kernels, share_of_window: Option<f64>, is_one_trace: bool) -> Self {
         let Totals { exposed_ns, critical: critical_ns, .. } = kernels.totals();
         let (gpu_time, queue_delay) = match kernels {
@@ -378,9 +374,9 @@ impl Cost {
         };
         let gpu_time = gpu_time.unwrap_or_default();
         let outliers = match kernels {
-            Kernels::Each(kernels) if is_one_trace => Outliers::find(&spans(kernels)),
-            Kernels::Each(kernels) => Outliers::find(&spans(kernels)).map(Outliers::without_times),
-            Kernels::Summed(sums) => sums.outliers.filter(|_| is_one_trace),
+            _ if !is_one_trace => None,
+            Kernels::Each(kernels) => Outliers::find(&spans(kernels)),
+            Kernels::Summed(sums) => sums.outliers,
         };
         let overlapped_ns = gpu_time.total_ns - exposed_ns;
         Cost { gpu_time, share_of_window, exposed_ns, overlapped_ns, critical_ns, queue_delay, outliers }

@@ -592,12 +592,12 @@ fn of_stack(report: &StackReport, stack: &Stack, label: &[String], share: f64) -
     let (mut evidence, mut advice) = (vec![text + "."], None);
     if let Some(outliers) = &stack.cost.outliers {
         evidence.push(outliers_in_words(outliers, stack.count));
-        let until = report.summary.window.end;
-        let from = outliers.last_end_ns.filter(|from| outliers.are_first && *from < until);
-        advice = from.map(|from| {
+        let (from, until) = (outliers.last_end_ns, report.summary.window.end);
+        let without = || {
             let them = if outliers.count == 1 { "it" } else { "them" };
             format!("--start-ts {from} --duration {} leaves {them} out.", until - from)
-        });
+        };
+        advice = (outliers.are_first && from < until).then(without);
     } else if let Some(Waiting { mean, best, .. }) = Waiting::find(stack) {
         let over = if traces > 1 { format!(" over {} traces", count(traces as u64)) } else { String::new() };
         evidence.push(format!(
@@ -644,9 +644,8 @@ fn outliers_in_words(outliers: &Outliers, all: u64) -> String {
         (true, _) => ", the first ones,",
         _ => "",
     };
-    let at = first_start.map_or(String::new(), |start| format!(", at {start} ns"));
     format!(
-        "{} of the {} kernels{first} {take} {} of their time{at}; the other {} take a median of {}.",
+        "{} of the {} kernels{first} {take} {} of their time, at {first_start} ns; the other {} take a median of {}.",
         count(n),
         count(all),
         duration(gpu_time),
