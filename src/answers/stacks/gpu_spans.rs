@@ -10,8 +10,8 @@ use foldhash::fast::FixedState;
 
 use crate::attribution::busy::Busy;
 use crate::attribution::exposure::{Activity, GpuActivity};
+use crate::attribution::launches;
 use crate::attribution::launches::{Launched, WindowOn};
-use crate::attribution::{KernelLaunch, launches};
 use crate::id::{GpuId, SliceId};
 use crate::store::Store;
 use crate::time::{Ns, Window};
@@ -71,12 +71,11 @@ impl<'a> GpuSpans<'a> {
         }
     }
 
-    /// How long any of the kernels ran within the spans. Kernels that overlap on one GPU count once.
-    pub(crate) fn busy<'k>(&self, store: &Store, kernels: impl Iterator<Item = &'k KernelLaunch>) -> Ns {
+    /// How long any of the kernels, each with its time, ran within the spans. Kernels that overlap on one GPU count once.
+    pub(crate) fn busy(&self, store: &Store, kernels: impl Iterator<Item = (SliceId, Ns)>) -> Ns {
         let mut by_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
-        for kernel in kernels {
-            let slice = kernel.launched.kernel;
-            by_gpu.entry(store.gpu_of(slice)).or_default().push((store.slices.ts(slice), kernel.gpu_time));
+        for (kernel, time) in kernels {
+            by_gpu.entry(store.gpu_of(kernel)).or_default().push((store.slices.ts(kernel), time));
         }
         let of_gpu = |(gpu, spans): (GpuId, Vec<(Ns, Ns)>)| {
             let Window { start, end } = self.on(gpu);

@@ -112,7 +112,7 @@ impl StackReduction {
         let mut collectives = CollectiveSums::new(store, &launches.kernels, attribution);
         let mut sums = |collective: Option<Collective>, kernels: &[&KernelLaunch]| {
             let mut totals = StackTotals::new(store, &mut collectives, collective, kernels);
-            totals.busy_ns = spans.busy(store, kernels.iter().copied());
+            totals.busy_ns = spans.busy(store, kernels.iter().map(|kernel| (kernel.launched.kernel, kernel.gpu_time)));
             totals.recorded = beside.as_ref().and_then(|beside| beside.info(kernels));
             totals
         };

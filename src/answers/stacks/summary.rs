@@ -155,11 +155,12 @@ pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> 
     summary.gpu_annotation = summary.gpu_span.and_then(|work| annotation(store, window, work));
     let slices = &store.slices;
     let inside = store.kernels.iter().copied().filter(|kernel| spans.count(store, *kernel));
-    let inside: Vec<(StringId, Ns)> = inside.map(|kernel| (slices.name(kernel), slices.dur(kernel))).collect();
     if let Some(graph) = store.strings.find(WHOLE_GRAPH) {
-        summary.unrecorded.graphs_ns = inside.iter().filter(|(name, _)| *name == graph).map(|(_, dur)| *dur).sum();
+        let graphs = inside.clone().filter(|kernel| slices.name(*kernel) == graph);
+        summary.unrecorded.graphs_ns = spans.busy(store, graphs.map(|kernel| (kernel, slices.dur(kernel))));
     }
-    (summary.top_kernels, summary.kernel_names_found) = top_kernels(store, inside.into_iter());
+    let inside = inside.map(|kernel| (slices.name(kernel), slices.dur(kernel)));
+    (summary.top_kernels, summary.kernel_names_found) = top_kernels(store, inside);
     summary
 }
 
@@ -202,6 +203,7 @@ fn unrecorded(store: &Store, launched: &[Launched], window: Window) -> Unrecorde
     }
     let unknown = launched.iter().filter(|of| of.call.is_none()).count() as u64;
     found.launches_without_kernels = found.launches_without_kernels.saturating_sub(unknown);
+    found.graphs_without_kernels = found.graphs_without_kernels.min(found.launches_without_kernels);
     found
 }
 

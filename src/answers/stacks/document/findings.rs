@@ -162,8 +162,8 @@ fn unrecorded(report: &StackReport) -> impl Iterator<Item = String> {
     [dropped, graphs].into_iter().flatten()
 }
 
-/// Whether so many launches have no kernel that what looks like idle time may be theirs. Of 83 real traces 82 have a kernel for each launch, and one, of four ranks
-/// in one file, lacks those of 0.5 %.
+/// Whether so many launches have no kernel that what looks like idle time may be theirs. Of 52 real traces with launches 49 have a kernel for each; one, of four ranks
+/// in one file, lacks those of 0.5 %; and two are of captures, whose launches run nothing.
 fn lacks_kernels(report: &StackReport) -> bool {
     let Unrecorded { launches, launches_without_kernels, .. } = report.summary.unrecorded;
     launches_without_kernels as f64 >= WORTH * launches as f64 && launches_without_kernels > 0
